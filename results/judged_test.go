@@ -89,5 +89,14 @@ func judgedLocks(t *testing.T) string {
 	}
 	return fmt.Sprintf("- **A lock in any language is judged by one command**, `marketsim judge -- python3 my_lock.py`. "+
 		"Within its bounds the locks of\n  %s keep their promises; %s, wrong on purpose, does not.\n",
-		strings.Join(told[true], ", "), strings.Join(told[false], ", "))
+		strings.NewReplacer("laravel", "Laravel", "symfony", "Symfony").Replace(and(told[true])), and(told[false]))
+}
+
+// and is a list as a sentence has it.
+func and(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -393,7 +393,7 @@ func paused(t *testing.T) string {
 	}
 	return fmt.Sprintf("- **A lock that expires sells an item twice when its holder pauses just before it writes**. "+
 		"Seen with\n  %s; not seen with %s.\n",
-		strings.Join(told[verify.SoldTwice], ", "), strings.Join(told[verify.NoHarm], ", "))
+		and(told[verify.SoldTwice]), and(told[verify.NoHarm]))
 }
 
 // TestLinksLeadSomewhere: what a page points to is there.

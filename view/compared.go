@@ -12,8 +12,7 @@ import (
 	"github.com/marketsim/marketsim/results/reference"
 )
 
-func comparisonBlocks(run *result.Run) []Block {
-	all := compare.Of(run)
+func comparisonBlocks(run *result.Run, all []compare.Comparison) []Block {
 	if len(all) == 0 {
 		return nil
 	}
@@ -61,8 +60,8 @@ func times(c compare.Comparison) string {
 	return fmt.Sprintf(": %s times the purchases/s (%s)", ratio(c.Ratio), interval(c))
 }
 
-func sweepBlocks(run *result.Run) []Block {
-	points := sweep.Points(run)
+func sweepBlocks(run *result.Run, all []compare.Comparison) []Block {
+	points := sweep.Points(run, all)
 	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return len(p.Best) > 0 }) {
 		return nil // rounds are missing
 	}

@@ -108,7 +108,7 @@ func swept(run *result.Run) Figure {
 	if !axes[0].Name.Whole() {
 		f.X.Unit = result.Milliseconds
 	}
-	for _, p := range sweep.Points(run) {
+	for _, p := range sweep.Points(run, nil) {
 		title := ""
 		if len(axes) > 1 {
 			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))

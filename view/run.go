@@ -20,8 +20,9 @@ type Named struct {
 
 // Run is the report of a run: the book's tables and claims, who is faster, the best of a sweep, figures, and all rows.
 func Run(run *result.Run) *Doc {
-	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run)}
-	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run), comparisonBlocks(run))
+	compared := compare.Of(run)
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
+	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared))
 	for _, f := range Figures(run) {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
@@ -111,12 +112,12 @@ const mostFindings = 3 // how many stand at the head of a report
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
 // findings are what a reader must know first: what went wrong, then what was found.
-func findings(run *result.Run) []string {
+func findings(run *result.Run, compared []compare.Comparison) []string {
 	all := wrong(run)
 	if len(run.Claims) > 0 {
 		all = append(all, claimed(run.Claims))
 	}
-	if text := fastest(run); text != "" {
+	if text := fastest(run, compared); text != "" {
 		all = append(all, text)
 	}
 	if len(all) == 0 {
@@ -149,8 +150,8 @@ func wrong(run *result.Run) (all []string) {
 
 // fastest says what is known against the first strategy, and in a sweep at which places which is known to be faster
 // than all others; or why nothing is decided. What is there twice, to be compared with itself, counts once.
-func fastest(run *result.Run) string {
-	all, config := compare.Of(run), run.Manifest.Config
+func fastest(run *result.Run, all []compare.Comparison) string {
+	config := run.Manifest.Config
 	if len(all) == 0 {
 		return ""
 	}

@@ -28,8 +28,9 @@ type Point struct {
 	Loss *compare.Comparison
 }
 
-// Points are the places of a sweep, the last axis varying fastest. It returns nil if the run is no sweep.
-func Points(run *result.Run) []Point {
+// Points are the places of a sweep, the last axis varying fastest. Who is best follows from what [compare.Of] says of
+// the run. It returns nil if the run is no sweep.
+func Points(run *result.Run, compared []compare.Comparison) []Point {
 	c := run.Manifest.Config
 	if len(c.Axes) == 0 {
 		return nil
@@ -46,7 +47,7 @@ func Points(run *result.Run) []Point {
 			all[i].Groups = append(all[i].Groups, g)
 		}
 	}
-	for _, pair := range compare.Of(run) {
+	for _, pair := range compared {
 		i := at[pair.Place]
 		all[i].Comparisons = append(all[i].Comparisons, pair)
 	}

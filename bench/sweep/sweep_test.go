@@ -45,9 +45,11 @@ func watchThenFine(p result.Point) int64 {
 	return 3
 }
 
+func pointsOf(run *result.Run) []sweep.Point { return sweep.Points(run, compare.Of(run)) }
+
 // TestPoints: who is best where, and what the worst choice costs.
 func TestPoints(t *testing.T) {
-	points := sweep.Points(swept(t, watchThenFine))
+	points := pointsOf(swept(t, watchThenFine))
 	var got []string
 	for _, p := range points {
 		got = append(got, fmt.Sprintf("%s %v %v %.2f", p.Place, p.At, p.Best, p.Loss.Ratio))
@@ -70,7 +72,7 @@ func TestPoints(t *testing.T) {
 func TestUnfinished(t *testing.T) {
 	run := swept(t, watchThenFine)
 	run.Rows = run.Rows[:len(run.Rows)-1]
-	for _, p := range sweep.Points(run) {
+	for _, p := range pointsOf(run) {
 		if p.Best != nil || p.Loss != nil {
 			t.Errorf("%s is judged after 8 of 9 rounds: %v", p.Place, p.Best)
 		}
@@ -81,12 +83,12 @@ func TestUnfinished(t *testing.T) {
 			r.Audit.OK = false
 		}
 	}
-	for _, p := range sweep.Points(run) {
+	for _, p := range pointsOf(run) {
 		if !reflect.DeepEqual(p.Best, []string{"fine"}) {
 			t.Errorf("%s: best is %q, and watch failed its audit", p.Place, p.Best)
 		}
 	}
-	if points := sweep.Points(&result.Run{}); points != nil {
+	if points := pointsOf(&result.Run{}); points != nil {
 		t.Errorf("a run that is no sweep has the points %v", points)
 	}
 }

@@ -210,7 +210,7 @@ func TestSweep(t *testing.T) {
 		says(t, "6 rounds of 4 rows of 30ms, at least 720ms in all", "\n24/24 ", "hold")
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	var places []string
-	for _, p := range sweep.Points(res) {
+	for _, p := range sweep.Points(res, nil) {
 		places = append(places, p.Place)
 	}
 	want := []string{"0x1 hot=3", "0x1 hot=3 hold=1ms", "0x2 hot=3", "0x2 hot=3 hold=1ms"}

@@ -82,7 +82,7 @@ func (d *driver) run() error {
 				continue
 			}
 			err := d.pass(cost{faults, preemptions})
-			if errors.Is(err, errChance) && len(d.Found) > 0 { // what was found was seen
+			if errors.Is(err, ErrChance) && len(d.Found) > 0 { // what was found was seen
 				d.Stopped = err.Error()
 			} else if err != nil {
 				return err

@@ -229,10 +229,11 @@ func (c *chance) enough() error {
 	return nil
 }
 
-var errChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
+// ErrChance is in what Search and Drive return, or in Report.Stopped if harm had been found before.
+var ErrChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
 
 func (c *chance) tooMany(n lots) error {
 	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; usually a client draws delays or numbers "+
 		"from math/rand/v2, goes through a map, or sends from several goroutines at once",
-		errChance, n.lost, n.points, c.example)
+		ErrChance, n.lost, n.points, c.example)
 }

@@ -160,23 +160,30 @@ func (r *Runner) run(
 	findings := make([]verify.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
-	var reporting sync.Mutex
-	for i, c := range cells {
-		running.Go(func() (err error) {
-			if ctx.Err() != nil {
-				findings[i] = c.found(verify.Stopped, "the run ended before its turn")
-				return ctx.Err()
-			}
-			findings[i], err = r.runCell(ctx, c)
-			reporting.Lock()
-			defer reporting.Unlock()
-			if found != nil && err == nil {
-				found(findings[i])
-			}
-			return err
-		})
+	played, failed := make(chan verify.Finding), error(nil)
+	go func() {
+		defer close(played)
+		for i, c := range cells {
+			running.Go(func() (err error) {
+				if ctx.Err() != nil {
+					findings[i] = c.found(verify.Stopped, "the run ended before its turn")
+					return ctx.Err()
+				}
+				findings[i], err = r.runCell(ctx, c)
+				if err == nil {
+					played <- findings[i]
+				}
+				return err
+			})
+		}
+		failed = running.Wait()
+	}()
+	for f := range played {
+		if found != nil {
+			found(f)
+		}
 	}
-	if running.Wait() == nil {
+	if failed == nil {
 		return findings, nil // even if the context has ended, too late to stop anything
 	}
 	return findings, context.Cause(ctx) // the first failure: those after it come from being cancelled

@@ -40,7 +40,7 @@ var lacking = []struct{ promise, why string }{
 	{ownerOnly, "nobody released the lock after another had got in"},
 	{survivesCrash, "nobody got in after a holder had died"},
 	{clockIndependent, "the two did not lock three times in the time that was left"},
-	{fenced, "it says no fencing tokens"},
+	{fenced, "it prints no fencing tokens"},
 	{noticesLoss, "no release of a lock that another had got said that it was lost"},
 }
 
@@ -117,6 +117,9 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 				ended := e.Harm != "" || e.Stopped == "" && e.Why == ""
 				if !ended && s.Why == "" && (e.Program == clockOff) == (p.promise == clockIndependent) {
 					s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
+					if strings.Contains(e.Stopped, explore.ErrChance.Error()) {
+						s.State = "unchecked"
+					}
 				}
 			}
 		}
