@@ -1,6 +1,6 @@
 // Package judge goes through the schedules of two copies of a program in any language that take a lock, or buy. It is
 // the search of package explore in a world of real processes and real time: each copy stands behind a gate, which
-// delivers its requests to a private redis-server one by one (wire.StartGate), and is stopped, killed, or loses a reply.
+// delivers one request at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply.
 // What the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 

@@ -221,7 +221,7 @@ func TestJudgeTellsOfALaterProgram(t *testing.T) {
 	})
 }
 
-// finds checks which harms are found of a lock where its clients are stopped. It takes a machine of its own.
+// finds checks which harms a search finds in a lock if its clients are stopped. It takes a machine of its own.
 func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 	t.Helper()
 	retried(t, o, func(o judge.Options) error {

@@ -66,7 +66,7 @@ type player struct {
 	waiting []*wire.Held // requests at its gate
 	late    []*wire.Held // requests that are on their way for long
 	paused  time.Time    // since when; zero: it is not
-	first   string       // the first request of its take, and when it was delivered last
+	first   string       // the first request of its take; since says when it was last delivered
 	since   time.Time
 	until   time.Time // when its lease runs out
 	sent    time.Time // when its last request was delivered
