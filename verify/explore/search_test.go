@@ -72,7 +72,7 @@ func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 	return &s.Report, s.guarded(s.run)
 }
 
-// Run is Search for whom it is a failure where nothing can be concluded.
+// Run is Search for a test that fails if nothing can be concluded.
 func Run(t *testing.T, p Program, b Bounds) *Report {
 	t.Helper()
 	r, err := Search(t.Context(), p, b)
@@ -91,8 +91,8 @@ func choose(n, k int) int {
 }
 
 // Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules with p preemptions,
-// and one where they share none. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
-// the last switch is to whom the other leaves alone.
+// and one if they share no key. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
+// the last of its a+b−1 switches comes when the other client has ended.
 func TestCounts(t *testing.T) {
 	for k := 1; k <= 4; k++ {
 		sum := 0
@@ -379,8 +379,8 @@ func TestWaitsInTheServer(t *testing.T) {
 	}
 }
 
-// A client that draws delays which nobody can seed is judged all the same, and the report says below how many points
-// something was not tried.
+// A client that draws delays which nobody can seed is judged all the same. The report says at how many points a choice
+// was not tried.
 func TestChance(t *testing.T) {
 	draws := func(often int) func(ctx context.Context, s *Session) string {
 		runs := 0
@@ -409,7 +409,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// What real time may change in a request is the rest of a time-out that a script is told, and nothing else.
+// Real time may change two things in a request: the rest of a time-out that a script is told, and a client's clock.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -73,7 +73,7 @@ const (
 	buyer  = market.UserID(2)
 )
 
-// opening is that of every check's market; most checks use two of its accounts.
+// opening is that of each check's market, but for random sequences, which have trio. Most checks use two accounts.
 var opening = market.Opening{Accounts: 1 + tradeSellers + tradeBuyers, Funds: 100}
 
 var checks = []check{
