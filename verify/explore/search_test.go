@@ -165,9 +165,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Each schedule that the search plays can be played again, also where a client pauses before a request that is
-// delivered at once while another one was chosen last: A appends to what both share, and B, too, after it has set a
-// key of its own, and waited.
+// Each schedule that the search plays can be replayed, also if a client pauses before a request that is delivered at
+// once while another client was chosen last. A appends to a shared key. B sets a key of its own, waits, reads it, and
+// appends to the shared key, too.
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
 		client := func(name string, do func(context.Context, *backend.Conn)) Client {
@@ -297,7 +297,7 @@ func TestNothingIsConcluded(t *testing.T) {
 }
 
 // A client that asks for an element waits in the server until there is one, or its time-out has come, and what its
-// connection has selected outlasts a server that starts anew.
+// connection has selected outlasts a restart of the server.
 func TestWaitsInTheServer(t *testing.T) {
 	var told []string
 	client := func(name string, do func(context.Context, *redis.Client) string) Client {

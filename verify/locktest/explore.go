@@ -39,7 +39,7 @@ var sharedWorks = []work{
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule, within bounds, of two clients of a lock of one's own. One locks twice, the other
+// Explore goes through every schedule, within bounds, of two clients of a lock of your own. One locks twice, the other
 // once. They leave at once, or work inside for up to 3 leases: b.Total is then, if it is 0, the larger other bound. It
 // needs no server, and its test must not be parallel. The test fails, with the shortest schedule, if
 //
