@@ -9,10 +9,10 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// options are the choices at this point, first that the client that was chosen last goes on. None: all clients wait.
+// options are the choices at this point: the first, if it can, is that the client that was chosen last goes on.
 func (s *search) options(w *world) []Choice {
 	overslept := w.wakes(2)
-	if len(overslept) > 0 { // nobody sleeps for longer
+	if len(overslept) > 0 { // a pause lasts two leases at most
 		return overslept
 	}
 	options, alone := s.deliveries(w)
@@ -33,8 +33,8 @@ func (s *search) options(w *world) []Choice {
 	return options
 }
 
-// deliveries are the choices to deliver a request, of the client that was chosen last first, each with what else can
-// happen to it. A request that conflicts with none is alone: nothing is chosen among but what can happen to that one.
+// deliveries are the choices to deliver a request, those of the client that was chosen last first, each with what else
+// can happen to it. If a request conflicts with none, it is alone: only what can happen to it is a choice.
 func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 	first := max(0, w.running)
 	goesOn := w.running != nobody && w.next(w.running) != nil
@@ -53,7 +53,7 @@ func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 			options = s.with(w, options, r, Choice{What: Deliver, N: i, Preempt: preempts})
 		}
 		if !preempts && w.preemptions < s.Bounds.Preemptions {
-			for at := range w.nexts(i)[1:] { // which is no other client, and counts as if it were
+			for at := range w.nexts(i)[1:] { // over another connection: this counts as a preemption, too
 				options = append(options, Choice{What: Deliver, N: i, At: 1 + at, Preempt: true})
 			}
 		}
@@ -83,14 +83,14 @@ func (s *search) serverFaults(w *world) (options []Choice) {
 	return options
 }
 
-// happens reports whether one more fault may happen, of a kind.
+// happens reports whether one more fault of a kind may happen.
 func (s *search) happens(w *world, fault Fault) bool {
 	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c Choice) bool { return c.What == fault })
 	return w.faults < s.Bounds.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
-// with appends a choice, and what else can happen to the request that it delivers, even one that is delivered at once:
-// time conflicts with every request. A pause that takes a preemption is left out: without one it could begin earlier.
+// with appends a choice to deliver a request, and what else can happen to it, even if it conflicts with no other one:
+// faults and time may still matter. A pause that takes a preemption is left out: it could begin earlier without one.
 func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice {
 	options = append(options, c)
 	if r.rest {
@@ -158,7 +158,7 @@ func (w *world) request(c Choice) *request {
 	return nil
 }
 
-// do makes a choice happen, whose request is taken from where it waits.
+// do makes a choice happen. It removes the choice's request from where it waits.
 func (w *world) do(c Choice, r *request) {
 	w.steps = append(w.steps, c)
 	w.cost = w.cost.with(c)
@@ -170,7 +170,7 @@ func (w *world) do(c Choice, r *request) {
 		w.last = now
 	}
 	if c.What != Deliver {
-		w.asks = asks{} // what was asked before is forgotten
+		w.asks = asks{} // what was asked before may now have another answer
 	}
 	if c.What == Arrive {
 		r.held = false

@@ -14,9 +14,9 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// drifts reports whether a scheme's waiters wait for as long as the server says that the lease lasts, so that of what
-// real time takes an attempt more or less comes; or whether they ask for it by TTL, whose seconds the server in memory
-// rounds in another way.
+// drifts reports whether a scheme's waiters may try once more or less in real time than in memory: because they wait
+// for as long as the server says that the lease lasts, or because they read it by TTL, whose seconds the server in
+// memory rounds in another way.
 func drifts(name string) bool {
 	return name == "queue" || strings.HasPrefix(name, "redisson") || name == "setnx-expire"
 }

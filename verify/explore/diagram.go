@@ -50,7 +50,7 @@ func (r *Report) Bound() string {
 		english.Plural(r.Faults, "fault", ""), of, lost, late, verify.Assumed, stopped)
 }
 
-// A noted event is one of a diagram to be: of a request it has the commands and the reply until the diagram is made.
+// A noted event is kept for the diagram. If it is a request, its commands and its reply become text there.
 type noted struct {
 	verify.Event
 	commands [][]string

@@ -24,7 +24,7 @@ type Chooser func(options []Choice, pending []string) (Choice, error)
 type Played struct {
 	Steps []Choice
 	Harms []verify.Violation
-	// Stalled says that the machine stood still meanwhile: if the schedule went another way, that was no client's chance.
+	// Stalled says that the machine stood still meanwhile. If the schedule went another way, this may be the reason.
 	Stalled bool
 	// Diagram draws it, with the harms that it is to show.
 	Diagram func(shown []verify.Violation) verify.Diagram
@@ -50,14 +50,14 @@ type driver struct {
 	*Report
 	ctx    context.Context
 	worlds []World
-	// relearn says whether what worlds offer to choose from has changed, and whether it has been wrong; nil: neither.
+	// relearn says whether worlds have left out choices wrongly, and whether they offer others from now on; nil: neither.
 	relearn func() (wrong, changed bool)
 
 	mu    sync.Mutex // guards the report and what follows
 	walk  *walk
 	stale bool // what worlds offer has changed since the walk began
 	busy  int
-	free  *sync.Cond // somebody is no longer busy
+	free  *sync.Cond // signals that a world is no longer busy
 	err   error
 }
 
@@ -68,7 +68,7 @@ func Drive(ctx context.Context, p Program, b Bounds, worlds ...World) (*Report, 
 	return d.Report, d.run()
 }
 
-// run raises the bounds until a harm is found, or the last ones are reached.
+// run raises the bounds to the last ones, or, unless the search is exhaustive, until a harm is found.
 func (d *driver) run() error {
 	b := d.Bounds
 	if min(b.Preemptions, b.Faults, b.Schedules) < 0 {
@@ -82,7 +82,7 @@ func (d *driver) run() error {
 				continue
 			}
 			err := d.pass(cost{faults, preemptions})
-			if errors.Is(err, ErrChance) && len(d.Found) > 0 { // what was found was seen
+			if errors.Is(err, ErrChance) && len(d.Found) > 0 { // a harm that was seen stays true
 				d.Stopped = err.Error()
 			} else if err != nil {
 				return err
@@ -158,8 +158,8 @@ func (d *driver) work(w World, level cost) {
 	d.free.Broadcast()
 }
 
-// comesThere has a branch played, up to three times if it does not come to the point at which it leaves the other
-// schedule. Each of these is judged. The driver is locked, except while the world plays.
+// comesThere has a branch played, again if it does not come to the point at which it leaves the other schedule: up to
+// three times, not counting when the machine stood still. Harms of all count. The driver is locked except in Play.
 func (d *driver) comesThere(w World, b branch) error {
 	r := &run{driver: d, branch: b, path: slices.Clone(b.nodes)}
 	if len(b.nodes) > 0 {

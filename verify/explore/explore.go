@@ -38,7 +38,7 @@ type Program struct {
 	// LockServers is how many servers the locks have of their own (Session.LockServers), the only ones that Empty,
 	// Behind and ServerClock strike. 0: the locks live in the market's server.
 	LockServers int
-	Masters     bool          // each address is a server of the locks of its own, as the first schedule tells
+	Masters     bool          // each address that clients dial in the first schedule is one more server of the locks
 	Lease       time.Duration // how long the locks last: a pause takes one to two of it. 0: the constant
 	Reply       time.Duration // how long clients wait for a reply, over connections of Session.Dial. 0: the constant
 	Resends     bool          // those connections send a command again whose reply did not come, as client libraries do
@@ -71,7 +71,7 @@ type Bounds struct {
 	Total       int     // of preemptions and faults together; 0: as many as there may be of each
 	Kinds       []Fault // which faults; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
-	Schedules   int     // how many are played at most; 0: 1,000,000
+	Schedules   int     // how many are played at most; 0: 1,000,000 by Search, any number by Drive
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
 	Unreduced   bool    // requests that conflict with no other client's are choices, too
 }
@@ -113,7 +113,7 @@ type Choice struct {
 	N       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
 	At      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; Arrive, Deliver: which one; see stayLate
 	Preempt bool // another client could have gone on
-	Aside   bool // the request conflicts with none: the client that was chosen before still goes on
+	Aside   bool // the request conflicts with none: the client that was chosen before still counts as the last
 }
 
 // IsFault reports whether it is a fault, and not what happens without one.

@@ -46,7 +46,7 @@ func (s *seeded) Read(p []byte) (int, error) {
 	return s.source.Read(p)
 }
 
-// withoutNames lets no name be looked up, as go-redis does whoever dials: a bubble would wait for another's server.
+// withoutNames has look-ups fail, which go-redis makes even with a dialer: a bubble would wait for a server outside it.
 func withoutNames() (again func()) {
 	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
 	before := net.DefaultResolver
@@ -81,7 +81,7 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// keepNoWait empties them if a client may have waited: a timer of its bubble would end the process in the next one.
+// keepNoWait empties the pools if a client may have waited: a timer of one bubble would end the process in another.
 func (p *pools) keepNoWait() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer

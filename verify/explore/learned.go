@@ -15,7 +15,7 @@ type learned struct {
 	alone   map[asked]bool // what is delivered at once
 }
 
-// asked is a request in all schedules.
+// asked identifies a request in all schedules.
 type asked struct {
 	client int
 	line   string // see request.String
@@ -24,7 +24,7 @@ type asked struct {
 // keys are those that a request uses: true if it writes.
 type keys map[string]bool
 
-// everything is the key of what conflicts with each request, and theTime of what looks at a clock or a time to live.
+// everything is the key of requests that conflict with all others, theTime that of those that read a clock or a TTL.
 const everything, theTime = "*", "the time"
 
 // of are the keys of a request that have been seen so far.
@@ -36,7 +36,7 @@ func (l *learned) of(r *request) keys {
 	return l.uses[is]
 }
 
-// add notes a key, unless it is of nobody's request.
+// add notes a key, unless k is nil: the request is not a client's.
 func (k keys) add(key string, writes bool) {
 	if k != nil {
 		key = Anonymous(key)
@@ -44,8 +44,8 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on. Changed: others were before. Wrong: one of those
-// should not have been.
+// sum finds out which requests are delivered at once from now on. It reports changed if they are not the same as
+// before, and wrong if one was delivered at once that should not have been.
 func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
@@ -107,9 +107,9 @@ type asks struct {
 	points  map[string]bool // at which a client was about to ask again
 }
 
-// asksAgain reports whether a client is about to ask at a point where it has asked before, with the same to choose
-// from, the same requests that wait, and the same at its server, whenever that expires: of renewals, which would be
-// points without end, only the first two are struck.
+// asksAgain reports whether a client is about to ask what it has asked before, at a point that has come before: with
+// the same choices, requests and data at its server. Data may expire at another time: a renewal without end would else
+// make new points without end. Faults strike only the first two renewals.
 func (s *search) asksAgain(w *world, options []Choice) bool {
 	r := w.next(options[0].N)
 	if options[0].What != Deliver || r == nil || r.rest {

@@ -14,16 +14,16 @@ import (
 // in the goroutine that asks it, which is the search's.
 type parked struct {
 	*request
-	command []string // that is tried: without what makes it wait, where it can be left out
+	command []string // the command that is executed in the end: an XREAD loses its BLOCK
 	keys    []string
-	after   []string  // of streams: the entries that the client has; nil: the keys are no streams
+	after   []string  // of streams: the last entry of each that the client has; nil: the keys are no streams
 	until   time.Time // zero: for good
 }
 
 // parkable are the commands that may wait and are parked.
 var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRPOPLPUSH", "XREAD"}
 
-// waits reads a command that may wait, with for how long; false: it does not, or it is not known how.
+// waits returns how, and for how long, a command may wait. It returns false if it does not wait, or is not known.
 func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits bool) {
 	args, unit := command[1:], time.Second
 	if len(args) < 2 {
@@ -82,7 +82,7 @@ func (p *parked) holds(s *Server) bool {
 	return false
 }
 
-// parks lets a command wait that has to: not inside a transaction, and not if a key holds something.
+// parks has a command wait, and reports whether it does. None waits in a transaction, or if a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
 	p, limit, waits := s.waits(command)
 	if !waits || r.queues || p.holds(s) {
@@ -97,7 +97,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	}
 	if limit > 0 {
 		p.until = time.Now().Add(limit)
-		if r.client == nobody { // the world looks after clients only
+		if r.client == nobody { // the world may not look while the search itself waits
 			time.AfterFunc(limit, s.expire)
 		}
 	}

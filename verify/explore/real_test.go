@@ -46,7 +46,7 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 	}
 	source := rand.New(rand.NewPCG(1, 2))
 	var chosen Chooser = func(options []Choice, _ []string) (Choice, error) {
-		// What stays late keeps another waiting until its own time-out, more or less.
+		// While a request stays late, another client waits until its own time-out, which real time may shift.
 		options = slices.DeleteFunc(options, func(c Choice) bool { return c.What == TimePass && c.Preempt })
 		return options[source.IntN(len(options))], nil
 	}
@@ -65,8 +65,8 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 			if err != nil {
 				return err
 			}
-			// Of schedules by chance those are left out that end when somebody may have given up waiting for a lock, after a
-			// poll more or less.
+			// A random schedule is left out if it lasts so long that a client may have given up waiting for a lock: in real
+			// time it may do so one poll earlier or later.
 			if harms || one.steps[len(one.steps)-1].at < max(3*Lease, p.Lease*3/2) {
 				all = append(all, one)
 			}
@@ -359,8 +359,8 @@ func ttls(a, b string) bool {
 	return err1 == nil && err2 == nil && min(n, m) > 50 && max(n, m)-min(n, m) < 100
 }
 
-// alike reports whether two requests are the same, but for clocks and for what a waiter tells a script of the time
-// that it has left.
+// alike reports whether two requests are the same, but for clocks, connections, and the time that a waiter has left,
+// which it tells a script.
 func alike(a, b string) bool {
 	a, b = clocks.ReplaceAllString(a, "time"), clocks.ReplaceAllString(b, "time")
 	a, b = names.ReplaceAllString(a, "connection"), names.ReplaceAllString(b, "connection")

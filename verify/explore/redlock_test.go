@@ -33,8 +33,8 @@ type looked struct {
 	of     []explore.Fault
 }
 
-// redlockLooks are what is looked for with two clients and one preemption: each fault alone, and pairs of those that do
-// no harm alone, each of which happens once. A pair takes minutes. The last rows are a mend.
+// redlockLooks are the searches with two clients and one preemption: each fault alone, and two faults that do no harm
+// alone, of different kinds or of the same. Two faults take minutes. The last rows are of a mend.
 func redlockLooks() (all []looked) {
 	for _, f := range explore.Faults() {
 		switch f {
@@ -83,8 +83,8 @@ func (l looked) is(e verify.Explored) bool {
 }
 
 // TestRedlock searches the schedules of Redlock with three masters, which are asked one after the other, and compares
-// what it finds with what is stored. By default it looks at two faults, with MARKETSIM_EXPLORE at each alone, and in
-// any case plays the harms that are stored; with -update it also searches the pairs that are not stored.
+// what it finds with what is stored. By default it searches with a pause and with a clock only, with MARKETSIM_EXPLORE
+// with each fault alone. With -update it also makes the searches that are not stored.
 func TestRedlock(t *testing.T) {
 	var is []verify.Explored
 	if _, err := os.Stat(redlockStored); err == nil || !*update {

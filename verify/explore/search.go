@@ -30,8 +30,8 @@ type Report struct {
 	Harmful             int     // of these
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
-	// Points counts the points at which there was a choice, and Lost those at which one was given up, because the choices
-	// before it did not lead there again: there is chance in the clients.
+	// Points counts the points of all schedules, and Lost those at which a choice was given up, because the choices before
+	// it did not lead there again: there is chance in the clients.
 	Points, Lost int
 }
 
@@ -39,7 +39,7 @@ type Report struct {
 type Found struct {
 	verify.Violation
 	Preemptions, Faults int
-	Struck              []Fault // what has happened, in order
+	Struck              []Fault // the faults that happened, in order
 	Token               string
 	Diagram             verify.Diagram
 }
@@ -58,9 +58,9 @@ type search struct {
 	pools      pools
 }
 
-// Search goes through the schedules of a program until the context ends. What it finds is no failure: see Report. An
-// error says why nothing can be concluded. It works in any process, not only in tests, but nothing else may run at the
-// same time: sources of chance that the whole process shares are fixed meanwhile.
+// Search goes through the schedules of a program within bounds, or until the context ends. What it finds is no failure:
+// see Report. An error says why nothing can be concluded. It works in any process, not only in tests, but nothing else
+// may run at the same time: sources of chance that the whole process shares are fixed meanwhile.
 func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
 	s := newSearch(ctx, p, b)
 	return &s.Report, s.guarded(s.run)
@@ -84,7 +84,7 @@ func newSearch(ctx context.Context, p Program, b Bounds) *search {
 	return s
 }
 
-// meets takes over the servers to which the first schedule has connected.
+// meets takes over the scripts that the first schedule has sent, and the servers to which it has connected.
 func (s *search) meets(w *world) {
 	s.scripts, s.redis = w.scripts, nil
 	s.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them

@@ -72,7 +72,7 @@ func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 	return &s.Report, s.guarded(s.run)
 }
 
-// Run is Search for whom it is a failure where nothing can be concluded.
+// Run is Search for a test that fails if nothing can be concluded.
 func Run(t *testing.T, p Program, b Bounds) *Report {
 	t.Helper()
 	r, err := Search(t.Context(), p, b)
@@ -91,8 +91,8 @@ func choose(n, k int) int {
 }
 
 // Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules with p preemptions,
-// and one where they share none. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
-// the last switch is to whom the other leaves alone.
+// and one if they share no key. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
+// the last of its a+b−1 switches comes when the other client has ended.
 func TestCounts(t *testing.T) {
 	for k := 1; k <= 4; k++ {
 		sum := 0
@@ -165,9 +165,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Each schedule that the search plays can be played again, also where a client pauses before a request that is
-// delivered at once while another one was chosen last: A appends to what both share, and B, too, after it has set a
-// key of its own, and waited.
+// Each schedule that the search plays can be replayed, also if a client pauses before a request that is delivered at
+// once while another client was chosen last. A appends to a shared key. B sets a key of its own, waits, reads it, and
+// appends to the shared key, too.
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
 		client := func(name string, do func(context.Context, *backend.Conn)) Client {
@@ -297,7 +297,7 @@ func TestNothingIsConcluded(t *testing.T) {
 }
 
 // A client that asks for an element waits in the server until there is one, or its time-out has come, and what its
-// connection has selected outlasts a server that starts anew.
+// connection has selected outlasts a restart of the server.
 func TestWaitsInTheServer(t *testing.T) {
 	var told []string
 	client := func(name string, do func(context.Context, *redis.Client) string) Client {
@@ -379,8 +379,8 @@ func TestWaitsInTheServer(t *testing.T) {
 	}
 }
 
-// A client that draws delays which nobody can seed is judged all the same, and the report says below how many points
-// something was not tried.
+// A client that draws delays which nobody can seed is judged all the same. The report says at how many points a choice
+// was not tried.
 func TestChance(t *testing.T) {
 	draws := func(often int) func(ctx context.Context, s *Session) string {
 		runs := 0
@@ -409,7 +409,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// What real time may change in a request is the rest of a time-out that a script is told, and nothing else.
+// Real time may change two things in a request: the rest of a time-out that a script is told, and a client's clock.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

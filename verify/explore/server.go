@@ -24,7 +24,7 @@ type Server struct {
 	world  *world
 	number int                 // 0: the market's; from 1: one of the locks'
 	own    *conn               // over which the search itself asks
-	log    []embedded.Executed // for a replica
+	log    []embedded.Executed // what it has executed: a replica is made of it
 
 	parking sync.Mutex // guards parked, also from the timers of the search's own requests
 	parked  []*parked  // in the order in which they came
@@ -126,7 +126,7 @@ func (s *Server) connections(r *request, command []string) bool {
 	return true
 }
 
-// disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
+// disconnect has a server end a connection, and loses what is late on it. It returns 0 if the server has none, else 1.
 func (w *world) disconnect(server *Server, id string) int {
 	all := w.conns()
 	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.id == id })
@@ -142,7 +142,7 @@ func (w *world) disconnect(server *Server, id string) int {
 	return 1
 }
 
-// note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
+// note notes the keys of a command as it is executed, also in a script or a transaction, or that it is not known.
 func (s *Server) note(cmd string, args []string) {
 	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && !slices.Contains(parkable, strings.ToUpper(cmd)) {
 		s.world.lacks = cmd
@@ -196,7 +196,7 @@ func (r *request) head(commands int) *request {
 	return first
 }
 
-// A conn is a client's connection to a server: its requests wait until the world, which locks it, delivers them.
+// A conn is a client's connection to a server: its requests wait until the world, whose mu guards it, delivers them.
 type conn struct {
 	*wire.Local
 	world  *world
@@ -251,7 +251,7 @@ func (r replier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut breaks the connection: what was not delivered is gone. Miniredis has goroutines for what subscribes.
+// cut breaks the connection: what was not delivered is gone. It ends subscriptions, and so miniredis's goroutines.
 func (c *conn) cut() {
 	c.Cut()
 	c.world.mu.Lock()

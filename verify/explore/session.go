@@ -101,7 +101,7 @@ func (s *Session) Seen() Seen {
 	return s.world.seen(s.client)
 }
 
-// Waits is called when the client begins to wait: Gap and what follows it in Seen begin anew.
+// Waits is called when the client begins to wait: it resets Gap and what follows it in Seen.
 func (s *Session) Waits() {
 	s.world.seeing.Lock()
 	defer s.world.seeing.Unlock()

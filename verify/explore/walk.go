@@ -11,8 +11,8 @@ import (
 )
 
 // A walk goes through schedules, each of which is played once: first those with the fewest faults, then those with the
-// fewest preemptions, and then in the order of what they choose among. One that has been played makes branches: each
-// has the same choices up to one of its points, makes another one there, and then the first ones.
+// fewest preemptions, and then in the order of their choices. A schedule that has been played makes branches: each has
+// the same choices up to one of its points, another choice there, and after it the first choice at each point.
 type walk struct {
 	bounds  Bounds
 	open    branches
@@ -80,7 +80,7 @@ func newWalk(b Bounds) *walk {
 	return &walk{bounds: b, open: branches{{}}, tallies: map[cost]*tally{}, points: map[string]*point{}}
 }
 
-// next takes the first of the branches that are due when schedules of some cost are. It reports false if none is.
+// next takes the first branch. It returns false if there is none, or if it comes after schedules of this cost.
 func (w *walk) next(level cost) (b branch, is bool) {
 	if len(w.open) == 0 || w.open[0].cost.after(level) {
 		return b, false
@@ -105,7 +105,7 @@ func (w *walk) within(bound cost) (sum tally) {
 	return sum
 }
 
-// meets is a point as it is kept.
+// meets returns the point that is kept for these options and requests.
 func (w *walk) meets(options []Choice, pending []string) *point {
 	var key strings.Builder
 	for _, c := range options {
@@ -119,7 +119,7 @@ func (w *walk) meets(options []Choice, pending []string) *point {
 	return w.points[is]
 }
 
-// played adds the branches of a schedule that was one itself, at each node that it did not have before it was played.
+// played adds the branches of a schedule that was itself a branch: those at its nodes after the last one of the branch.
 func (w *walk) played(b branch, nodes []node) {
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
@@ -179,7 +179,7 @@ type chance struct {
 	example string // how a schedule differed from another one, at the last that was given up
 }
 
-// lots are how many points there were, and at how many a choice was lost.
+// lots counts points, and those at which a choice was lost.
 type lots struct{ points, lost int }
 
 func (c *chance) at(depth int) *lots {

@@ -90,7 +90,7 @@ func newWorld(s *search) *world {
 	return w
 }
 
-// at is the server at an address: the market's, unless it is of one of the locks'. The world is locked.
+// at is the server at an address, which with Masters may be a new one; else the market's. The world is locked.
 func (w *world) at(addr string) *Server {
 	n := 1 + slices.Index(w.addrs, addr)
 	if n == 0 && w.program.Masters && addr != "" {
@@ -139,7 +139,7 @@ func (w *world) nexts(i int) (all []*request) {
 	return all
 }
 
-// next is the first of them, over the connection that was opened first; nil: there is none.
+// next is the first of nexts, over the connection that was opened first; nil: there is none.
 func (w *world) next(i int) *request {
 	if all := w.nexts(i); len(all) > 0 {
 		return all[0]
@@ -189,8 +189,8 @@ func (w *world) ages() {
 // staysLate is how long after its client has given up a late request is lost.
 func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
 
-// wait lets time go on until a client sends something or ends, or until one has been paused for this many leases. It
-// reports false if nothing has happened for so long that nothing will.
+// wait lets time go on until a client sends something or ends, or until something is due: see due. It reports false if
+// nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	until := w.due(leases)
 	select {
@@ -206,7 +206,7 @@ func (w *world) wait(leases time.Duration) bool {
 	return time.Now().Before(w.last.Add(patience))
 }
 
-// due is when something else than a client has to be looked at: one that is paused, a late request, a server's wait.
+// due is when a client has been paused for this many leases, a late request is lost, or a server's wait ends.
 func (w *world) due(leases time.Duration) time.Time {
 	until := w.last.Add(patience)
 	atMost := func(since time.Time, after time.Duration) {

@@ -11,16 +11,16 @@ import (
 //go:embed adapters
 var adapters embed.FS
 
-// Adapters are the languages that there is a program for: a lock, or a purchase.
+// Adapters returns the languages in which there is a program of a kind, "lock" or "purchase".
 func Adapters(kind string) (languages []string) {
-	files, _ := fs.Glob(adapters, "adapters/"+kind+"/*") // which are embedded
+	files, _ := fs.Glob(adapters, "adapters/"+kind+"/*") // which fails for a malformed pattern only
 	for _, file := range files {
 		languages = append(languages, strings.TrimSuffix(path.Base(file), path.Ext(file)))
 	}
 	return languages
 }
 
-// Adapter is the program of a language, to start from.
+// Adapter returns the source of the program of a kind in a language, for authors to start from.
 func Adapter(kind, language string) (text string, err error) {
 	files, _ := fs.Glob(adapters, "adapters/"+kind+"/"+language+".*")
 	if len(files) != 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// A client is one copy of the author's program: a process group behind a gate of its own. What it does comes as events.
+// A client is one copy of the author's program: a process group behind a gate of its own. What it does, events tell.
 type client struct {
 	launch
 	gate   *wire.Proxy
@@ -32,7 +32,7 @@ type launch struct {
 	server  url.URL
 	prefix  string // of its keys
 	lease   time.Duration
-	mark    string    // one more variable, for the guardian
+	mark    string    // an environment variable by which the guardian finds the process
 	copies  io.Writer // gets its standard error, too; nil: nothing does
 }
 
@@ -49,21 +49,21 @@ type life struct {
 type event struct {
 	client *client
 	life   *life      // whose line or end it is
-	line   string     // empty: it has ended
+	line   string     // empty, and nothing held: it has ended
 	held   *wire.Held // nil: it is no request
 }
 
 // lastLines is how many lines of standard error are shown with a failure.
 const lastLines = 20
 
-// start starts the program.
+// start starts the program, and has its lines and its end sent to events.
 func (c *client) start(lease time.Duration) (err error) {
 	c.launch.lease = lease
 	c.life, err = c.launch.start(func(l *life, line string) { c.events <- event{client: c, life: l, line: line} })
 	return err
 }
 
-// start starts the program. It calls hears with each line that the program says, and with the empty one when it ends.
+// start starts the program. It calls hears with each line of its output and a space, so that only its end is empty.
 func (l launch) start(hears func(*life, string)) (*life, error) {
 	cmd := exec.Command(l.command[0], l.command[1:]...)
 	cmd.Env = append(os.Environ(),
@@ -104,7 +104,7 @@ func (l launch) start(hears func(*life, string)) (*life, error) {
 	return run, nil
 }
 
-// say tells the program what to do. A program that has ended is noticed by its end.
+// say tells the program what to do. It ignores a failed write: the end of a program is noticed elsewhere.
 func (l *life) say(words string) {
 	if l != nil {
 		_, _ = fmt.Fprintln(l.in, words)
@@ -130,7 +130,7 @@ func silentFor(limit time.Duration) error {
 	return fmt.Errorf("%w for %s: did it flush its output?", errSilent, limit)
 }
 
-// among is an error unless what a program said, nothing for its end, begins with one of some words.
+// among returns an error unless what a program said begins with one of the words. If said is empty, it has ended.
 func among(said, words string) error {
 	word, _, _ := strings.Cut(said, " ")
 	switch {
@@ -142,7 +142,7 @@ func among(said, words string) error {
 	return nil
 }
 
-// wrong is about a program that was told something, and how it did not answer that.
+// wrong is the error of a program that was told something: how says what its answer was, more what else is known.
 func wrong(told string, how error, more string) error {
 	return fmt.Errorf("it was told %q, and %w%s", told, how, more)
 }

@@ -16,13 +16,13 @@ type control struct {
 	harm        verify.Harm
 }
 
-// controls are a release by GET, then DEL, and a take by SETNX, then PEXPIRE.
+// controls are a release by GET, then DEL, and a take by SETNX, then an expiry.
 var controls = []control{
 	{"set-ex-compare", "x4/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
 	{"setnx-expire-naive", "x4/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
 }
 
-// proved is an error where a control does no harm on this machine: then nothing would be found of another program.
+// proved returns an error if a control does no harm on this machine: the search would then miss harm by others, too.
 func (o Options) proved(ctx context.Context) error {
 	if len(o.Proof) == 0 {
 		return nil

@@ -26,7 +26,7 @@ func Strategy(name string, command []string) strategies.Strategy {
 			run, err := l.start(func(_ *life, line string) {
 				select {
 				case said <- line:
-				default: // nobody has asked
+				default: // more lines than were asked for
 				}
 			})
 			b := &buyer{life: run, said: said}
@@ -42,11 +42,11 @@ type buyer struct {
 	owing bool // it has not answered in time: its next line may be about that
 }
 
-// Close ends the program. What it has started in another group may hold its output open, and is not waited for.
+// Close ends the program. It does not wait for processes in other groups, which may keep the program's output open.
 func (b *buyer) Close() error {
 	b.signal(end)
 	_ = b.cmd.Process.Kill() // where there are no groups
-	_ = b.in.Close()         // which its end may have closed
+	_ = b.in.Close()         // it may be closed already
 	select {
 	case <-b.ended:
 	case <-time.After(time.Second):
@@ -63,7 +63,7 @@ func (b *buyer) Ready(ctx context.Context) error {
 	return err
 }
 
-// Purchase implements market.Purchaser. What it has cost is what the program says.
+// Purchase implements market.Purchaser. The number of retries is the one that the program says.
 func (b *buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	said, err := b.ask(ctx, silence, buys(o), purchased)
 	if err == nil && said != "bought" {
@@ -81,7 +81,7 @@ func (b *buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, e
 	return r, err
 }
 
-// ask tells the program what to do. The answer, which begins with one of some words, may stand for an error.
+// ask tells the program a line, and returns its answer, which has to begin with one of the words. Some mean an error.
 func (b *buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
 	if b.owing {
 		return "", market.ErrNotSent

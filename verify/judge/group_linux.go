@@ -14,7 +14,7 @@ import (
 
 const stop, goOn, end = syscall.SIGSTOP, syscall.SIGCONT, syscall.SIGKILL
 
-// group gives a program a process group of its own, which dies with the thread that starts it.
+// group gives a program a process group of its own. Only the program itself dies with the thread that started it.
 func group() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: end} }
 
 // A guardian is a process that kills programs when this one has been killed: all that have its mark in their
@@ -47,21 +47,21 @@ done 2>/dev/null`
 	return g, nil
 }
 
-// close has it kill what is left.
+// close ends the input of the guardian, which then kills what is left, and waits for it.
 func (g *guardian) close() error {
 	closed := g.in.Close()
-	_ = g.cmd.Wait() // it says what grep has found
+	_ = g.cmd.Wait() // its exit status means nothing
 	return closed
 }
 
 // signal sends a signal to all processes of the group.
 func (l *life) signal(s syscall.Signal) {
 	if l != nil {
-		_ = syscall.Kill(-l.cmd.Process.Pid, s) // which may have ended
+		_ = syscall.Kill(-l.cmd.Process.Pid, s) // the group may have ended
 	}
 }
 
-// slices is what every thread of the program and of its children has run so far, and whether all of them wait now.
+// slices returns how long each thread of the program and its descendants has run, as text, and whether all wait now.
 func (l *life) slices() (ran string, waits bool) { return threads(strconv.Itoa(l.cmd.Process.Pid)) }
 
 func threads(pid string) (ran string, waits bool) {

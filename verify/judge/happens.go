@@ -41,8 +41,8 @@ func (p *pair) can(c *player) bool {
 	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || done)
 }
 
-// asked are the first two words of each command of a request: by them it is known again, whatever tokens and times are
-// in it.
+// asked returns the first two words of each command of a request. They identify a request that is sent again, whose
+// tokens and times may differ.
 func asked(h *wire.Held) string {
 	var all []string
 	for _, command := range h.Commands {
@@ -51,7 +51,7 @@ func asked(h *wire.Held) string {
 	return strings.Join(all, "; ")
 }
 
-// options are the choices at this point: first, to go on with the client that was chosen last.
+// options are the choices at this point. The first is that the client that was chosen last goes on, if it can.
 func (p *pair) options() (options []explore.Choice) {
 	goesOn := p.running >= 0 && p.can(p.clients[p.running]) && !p.polls(p.clients[p.running])
 	for after := range p.clients {
@@ -80,8 +80,8 @@ func (p *pair) options() (options []explore.Choice) {
 	return options
 }
 
-// wakes reports whether a client that is stopped may go on: after a lease, once the other one can do something, has
-// ended, or has got in meanwhile.
+// wakes reports whether a stopped client may go on: at once if the other has got in meanwhile, else after a lease if
+// the other can do something or has ended, and after four leases in any case.
 func (p *pair) wakes(i int) bool {
 	c, other := p.clients[i], p.clients[1-i]
 	if c.paused.IsZero() {
@@ -118,7 +118,7 @@ func (p *pair) do(c explore.Choice) {
 		h := one.late[0]
 		one.late = one.late[1:]
 		p.deliver(c.N, h, "*comes late*", h.Open)
-		one.owes = false // its connection is broken
+		one.owes = false // the reply does not reach it: its connection is broken
 	case explore.Late:
 		h := p.take(one)
 		p.draws(c.N, h, "*on its way for long, the connection breaks*")
@@ -143,7 +143,7 @@ func (p *pair) do(c explore.Choice) {
 	}
 }
 
-// goOn has a client leave, or its request delivered.
+// goOn delivers the next request of a client, or has it leave if none waits.
 func (p *pair) goOn(i int, c *player) {
 	if len(c.waiting) == 0 {
 		p.draw(i, "*leaves*", "")
@@ -153,7 +153,7 @@ func (p *pair) goOn(i int, c *player) {
 		return
 	}
 	h := p.take(c)
-	// It goes on, and may have changed something.
+	// A buyer's request that is new, or that ends a transaction, may change something.
 	if p.shop != nil && (!c.seen[asked(h)] || strings.HasSuffix(asked(h), "EXEC")) {
 		p.changes++
 	}
@@ -172,7 +172,7 @@ func (p *pair) goOn(i int, c *player) {
 	p.deliver(i, h, "", h.Open)
 }
 
-// sends notes when a request was delivered: a lease begins with the one that its take began with.
+// sends notes when a request was delivered. A lease counts from the last delivery of the first request of its take.
 func (p *pair) sends(c *player, h *wire.Held) {
 	c.sent = time.Now()
 	if c.phase != acquiring {
@@ -187,14 +187,14 @@ func (p *pair) sends(c *player, h *wire.Held) {
 	}
 }
 
-// take is the first request that waits.
+// take removes the first request that waits, and returns it.
 func (p *pair) take(c *player) *wire.Held {
 	h := c.waiting[0]
 	c.waiting, c.same = c.waiting[1:], 0
 	return h
 }
 
-// draws draws a request, and returns where its last command is, which has the reply.
+// draws draws a request, and returns the index of its last command's event, the one with the reply.
 func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
 	for n, command := range h.Commands {
 		then := ""
@@ -206,7 +206,7 @@ func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
 	return last
 }
 
-// deliver lets a request go, and waits for its reply, unless it may wait in the server.
+// deliver draws a request, lets it go, and waits for its reply, but only briefly if it may block in the server.
 func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
 	at := p.draws(i, h, then)
 	limit := 2 * time.Second

@@ -44,7 +44,7 @@ func (p *pair) said(i int, c *player, heard string) {
 		other := p.clients[1-i]
 		if other.entered.After(c.entered) && other.entered.After(c.until) {
 			p.reaches(noticesLoss, word == "lost")
-			p.reaches(ownerOnly, other.phase == inside && c.left > 1) // and it comes again
+			p.reaches(ownerOnly, other.phase == inside && c.left > 1) // it locks again, and would get in
 			if word == "released" {
 				p.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+" had got it meanwhile")
 			}
@@ -58,7 +58,7 @@ func (p *pair) said(i int, c *player, heard string) {
 	}
 }
 
-// enter notes that a client is inside, and who is there, too.
+// enter notes that a client has entered, and a harm if the other one is inside, too.
 func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
 	p.changes++
@@ -84,8 +84,8 @@ func (p *pair) enter(i int, c *player) {
 	p.released = ""
 }
 
-// waited notes that a client which takes the lock has been kept out since something happened last: for two leases,
-// and nobody was inside.
+// waited notes a harm if a client that takes the lock has been kept out for more than two leases in which nothing
+// happened, and nobody is inside.
 func (p *pair) waited(c *player) {
 	holds := slices.ContainsFunc(p.clients, func(other *player) bool { return other.phase == inside && other.life != nil })
 	long := time.Since(p.last)
@@ -96,21 +96,21 @@ func (p *pair) waited(c *player) {
 	}
 }
 
-// reaches notes that something has put a promise to the test.
+// reaches notes that something has put a promise to the test, if it is so.
 func (p *pair) reaches(promise string, is bool) {
 	if is {
 		p.reached[promise] = true
 	}
 }
 
-// grows notes a fencing token, which has to be larger than the last one.
+// grows notes a fencing token, which has to be larger than all before it.
 func (p *pair) grows(c *player, said string) {
 	fence, err := strconv.ParseInt(said, 10, 64)
 	if err != nil { // it has none
 		return
 	}
 	p.reaches(fenced, p.fence > 0)
-	overtaken := fence < p.fence && !c.before.IsZero() // it was stopped after it had got its token
+	overtaken := fence < p.fence && !c.before.IsZero() // it was stopped, perhaps after it had got its token
 	if fence <= p.fence && !overtaken {
 		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
 	}

@@ -1,6 +1,6 @@
-// Package judge has two copies of a program in any language take a lock, or buy, in every schedule of them. It is the
-// search of package explore in a world of real processes and real time: each copy stands behind a gate that delivers
-// one of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply.
+// Package judge goes through the schedules of two copies of a program in any language that take a lock, or buy. It is
+// the search of package explore in a world of real processes and real time: each copy stands behind a gate, which
+// delivers one request at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply.
 // What the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 
@@ -30,14 +30,14 @@ import (
 type Options struct {
 	Command []string
 	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
-	Proof   []string  // makes a program of the name of a lock, which follows: see controls; nil: none is played
-	// Purchase has Judge go through Markets. Program is what Run has the copies do: one of these, or a program of a lock,
-	// "lock" (the empty string, too), "lock-works" or "lock-clock".
+	Proof   []string  // with the name of a lock behind it, the command of that lock's program: see controls; nil: none
+	// Purchase has Judge go through Markets. Program is what Run has the copies do: one of Markets, or "lock" (the same as
+	// the empty string), "lock-works" or "lock-clock".
 	Purchase    bool
 	Program     string
-	NoticesLoss bool          // the lock promises that who releases a lock which they have lost is told so
-	Lease       time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
-	Pairs       int           // how many play schedules at the same time; 0: 4
+	NoticesLoss bool          // the lock promises that a release says whether the lock had been lost
+	Lease       time.Duration // that the lock is to have; 0: the shortest of 0.5, 1 and 2 s that it can have
+	Pairs       int           // how many pairs of copies play schedules at the same time; 0: 4
 	Within      time.Duration // how long the search may take; 0: until it is done
 	Server      backend.Local
 	Bounds      explore.Bounds
@@ -56,8 +56,8 @@ func (o Options) program(lease time.Duration) explore.Program {
 // Searched is what was found of one program.
 type Searched struct {
 	*explore.Report
-	reached map[string]bool // the promises of which something has happened that would have shown that they are broken
-	took    time.Duration   // without what the clients need to start
+	reached map[string]bool // the promises that were put to the test: if they were broken, that would have been seen
+	took    time.Duration   // without controls and the first start of the clients
 }
 
 // Run goes through the schedules of one program within bounds. What it finds is no failure. An error says why nothing
@@ -113,7 +113,7 @@ func Replay(ctx context.Context, o Options, token string) (f explore.Found, err 
 // ErrAdapter is returned for a program that cannot be judged, with what it said.
 var ErrAdapter = errors.New("the program cannot be judged")
 
-// with starts pairs, which have rehearsed, and ends them.
+// with starts pairs, has them rehearse, calls do with them, and ends them.
 func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 	if o.Lease > 0 {
@@ -146,7 +146,7 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	return do(pairs)
 }
 
-// newPair starts a server and two clients, and has them rehearse with the first of some leases that the lock can have.
+// newPair starts a server and two clients, and has them rehearse with one lease after the other until that succeeds.
 func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Duration) (*pair, error) {
 	server, err := o.Server.Start(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Dura
 	return p, nil
 }
 
-// opens opens the gates of two clients, and the market of those who buy.
+// opens opens the gates of two clients, and if they buy, a connection to their market.
 func (p *pair) opens(o Options, guard *guardian) (err error) {
 	for _, name := range []string{"Alice", "Bob"} {
 		command := o.Command
@@ -199,8 +199,8 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 	return err
 }
 
-// rehearse has each client do its work without interference. Of a lock it finds out how long a lease is: one that has
-// it is stopped, and the other gets in.
+// rehearse has each client do its work without interference. Then it measures the lease of a lock: it stops the holder,
+// and waits until the other client gets in.
 func (p *pair) rehearse() error {
 	for i, c := range p.clients {
 		c.kill()
@@ -232,7 +232,7 @@ func (p *pair) rehearse() error {
 		return fmt.Errorf("%w: two clients were inside at once, and nothing had happened: is its lock one in the server at "+
 			"REDIS_HOST and REDIS_PORT?", ErrAdapter)
 	}
-	for _, c := range []*player{one, other} { // who was late may have released the lock of the other
+	for _, c := range []*player{one, other} { // the first has lost the lock, and may release that of the other
 		err = errors.Join(err, p.told(c, silence, "released lost done error", "release"))
 	}
 	return err
@@ -241,7 +241,7 @@ func (p *pair) rehearse() error {
 // How long a program may say nothing: when it starts, else, and when it waits for the lease of another to end.
 const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
 
-// told has a client do something while its requests pass, and is an error where it says anything but some words.
+// told tells a client words while its requests pass, and returns an error unless the answer begins with one of want.
 func (p *pair) told(c *player, limit time.Duration, want string, words string) error {
 	said, err := p.answer(c, limit, words)
 	how := among(said, want)
@@ -251,14 +251,14 @@ func (p *pair) told(c *player, limit time.Duration, want string, words string) e
 	return err
 }
 
-// answer is what a client says to that, nothing if it ends. A take that was given up is asked for again.
+// answer tells a client words, and returns what it says, or "" if it ends. A take that times out is asked for again.
 func (p *pair) answer(c *player, limit time.Duration, words string) (string, error) {
 	c.say(words)
 	for end := time.After(limit); ; {
 		select {
 		case e := <-p.events:
 			switch said := strings.Fields(e.line); {
-			case e.held != nil: // of the last schedule
+			case e.held != nil: // a request of the last schedule
 				e.held.Open()
 			case e.client != c.client || e.life != c.life:
 				if e.line == "" && e.client.life == e.life { // the other one has ended
@@ -277,12 +277,12 @@ func (p *pair) answer(c *player, limit time.Duration, words string) (string, err
 	}
 }
 
-// wrong is about a client that does not answer what it was told.
+// wrong is the ErrAdapter of a client that does not answer as it should, with what may explain it.
 func (c *client) wrong(told string, how error) error {
 	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
 }
 
-// lastWords are what it has asked for in vain, and the last lines of its standard error.
+// lastWords says that a client has sent nothing, or needs what its server is not, and ends with its standard error.
 func (c *client) lastWords() (said string) {
 	commands := c.gate.Commands()
 	if len(commands) == 0 {

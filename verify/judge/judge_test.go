@@ -27,7 +27,7 @@ import (
 	"github.com/marketsim/marketsim/verify/judge"
 )
 
-// adapter is the variable that has this program be a lock that is judged, and not a test.
+// adapter is the environment variable that makes this test program the lock to be judged.
 const adapter = "MARKETSIM_TEST_ADAPTER"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	testkit.VerifyNoLeaks(m)
 }
 
-// adapt is a lock that SET NX PX takes, and which is released as its kind says.
+// adapt is a lock that is taken by SET NX PX, and released as its kind says.
 func adapt(kind string) {
 	ctx := context.Background()
 	addr := os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
@@ -114,7 +114,7 @@ func adapt(kind string) {
 	}
 }
 
-// buys buys under WATCH: well, after reading before it, or once more where it was not told what came of it.
+// buys buys under WATCH: as it should, after reading before the WATCH, or once more after an unknown outcome.
 func buys(ctx context.Context, rdb *redis.Client, kind string) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var word, item, buyer, seller string
@@ -172,7 +172,7 @@ func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
 	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
 }
 
-// retried has longer and longer leases, until a machine that stands still is no longer in the way.
+// retried tries with longer and longer leases, so that a machine that stands still for a moment does not matter.
 func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
 	t.Helper()
 	var err error
@@ -221,7 +221,7 @@ func TestJudgeTellsOfALaterProgram(t *testing.T) {
 	})
 }
 
-// finds checks which harms are found of a lock where its clients are stopped. It takes a machine of its own.
+// finds checks which harms a search finds in a lock if its clients are stopped. It takes a machine of its own.
 func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 	t.Helper()
 	retried(t, o, func(o judge.Options) error {

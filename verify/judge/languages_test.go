@@ -84,7 +84,7 @@ func TestSoundLocksInOtherLanguages(t *testing.T) {
 	}
 }
 
-// Of the adapters nothing is found but that who is stopped outlives a lease.
+// A search of the adapters finds nothing but that a client that is stopped outlives its lease.
 func TestAdapters(t *testing.T) {
 	alone(t)
 	t.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has node-redis

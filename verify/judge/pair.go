@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A pair is the World of two clients of one lock, of which the first locks twice, the other one once, or of one shop.
+// A pair is the World of two clients. They take one lock, the first client twice and the second once, or buy in a shop.
 type pair struct {
 	ctx     context.Context
 	shop    *shop // nil: they lock
@@ -25,7 +25,7 @@ type pair struct {
 	kinds   []explore.Fault
 	asked   time.Duration // the lease that the lock is to have
 	lease   time.Duration // the one that it has
-	surely  time.Duration // at least: one that polls seldom gets in later than it could
+	surely  time.Duration // the least that it can be: one that polls seldom gets in late, and lease is too long
 	program string
 	reached map[string]bool      // the promises that something has put to the test
 	shown   map[verify.Harm]bool // harms that have come a second time
@@ -35,17 +35,17 @@ type pair struct {
 	begin     time.Time
 	drawn     []verify.Event
 	steps     []explore.Choice
-	running   int // who was chosen last; below 0: nobody
+	running   int // the client that was chosen last; below 0: none
 	harms     []verify.Violation
-	released  string // who has released since somebody entered last
-	entered   int    // how often somebody has
-	fence     int64  // the last
-	orphaned  bool   // a holder has died
-	contended bool   // a client has asked for the lock while the other one was inside
-	changes   int    // how often something happened that a poll may see
-	last      time.Time
-	failed    error // why this program cannot be judged
-	stalled   bool  // a client has done something for long: the machine has no time for it
+	released  string    // the last client that has released since a client entered; empty: none has
+	entered   int       // how often a client has entered
+	fence     int64     // the largest token so far
+	orphaned  bool      // a holder has died
+	contended bool      // a client has asked for the lock while the other one was inside
+	changes   int       // how often something happened that a poll may see
+	last      time.Time // when a choice was last made
+	failed    error     // why this program cannot be judged
+	stalled   bool      // a client took long to come to rest: the machine has no time for it
 }
 
 // A phase is what a client does.
@@ -63,27 +63,27 @@ type player struct {
 	*client
 	phase   phase
 	left    int          // how often it is still to lock
-	waiting []*wire.Held // what it wants to send
-	late    []*wire.Held // what is on its way
+	waiting []*wire.Held // requests at its gate
+	late    []*wire.Held // requests that are on their way for long
 	paused  time.Time    // since when; zero: it is not
-	first   string       // the first request of its take, and when it was delivered last
+	first   string       // the first request of its take; since says when it was last delivered
 	since   time.Time
 	until   time.Time // when its lease runs out
 	sent    time.Time // when its last request was delivered
-	before  time.Time // the same, when it was stopped while it took the lock; zero: it was not
+	before  time.Time // what sent was when it was stopped while it took the lock; zero: it was not
 	entered time.Time
 	seen    map[string]bool // what it has asked
-	polls   map[string]bool // since something changed
-	changes int             // when that was
+	polls   map[string]bool // what it has asked since something changed
+	changes int             // what pair.changes was then
 	ran     string          // see slices, and how often it was the same
 	same    int
-	looked  time.Time
-	owes    bool // it has been told something, or has a reply, and has not run since
+	looked  time.Time // when slices was last called
+	owes    bool      // it has been told something, or has a reply, and has not run since
 	told    string
 }
 
-// Play implements explore.World. A harm of which a lock is accused has to come again when it first comes: else the
-// machine stood still.
+// Play implements explore.World. When a harm, other than an outlived lease, first comes, it counts only if it comes
+// again in one of three more tries: else the machine may have stood still.
 func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
 	played, err := p.play(choose)
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
@@ -161,7 +161,7 @@ func (p *pair) ready() error {
 	return nil
 }
 
-// tell tells a client what to do, which it does not do before it has run.
+// tell tells a client what to do, and notes that it has to run before it has done that.
 func (c *player) tell(words string) {
 	c.owes = true
 	c.say(words)
@@ -184,7 +184,7 @@ func (p *pair) revive(i int) error {
 		err = fmt.Errorf("%w: it has done all that it was told%s", ErrAdapter, c.lastWords())
 	}
 	if err != nil {
-		c.kill() // what it says now would be taken for an answer to something else
+		c.kill() // or a late answer would be taken for that to something else
 	}
 	return err
 }
@@ -213,7 +213,7 @@ func (p *pair) handle(e event) {
 		e.held.Drop()
 	case e.held != nil:
 		c.waiting = append(c.waiting, e.held)
-	case e.life != c.life: // of one that was killed
+	case e.life != c.life: // it is of a program that was killed
 	case e.line == "":
 		p.draw(i, "*its program has ended*", "")
 		c.phase, c.life = ended, nil
@@ -224,7 +224,7 @@ func (p *pair) handle(e event) {
 	}
 }
 
-// draw notes an event of the diagram, and returns where.
+// draw notes an event of the diagram, and returns its index.
 func (p *pair) draw(client int, does, reply string) int {
 	at := time.Since(p.begin).Round(100 * time.Microsecond)
 	p.drawn = append(p.drawn, verify.Event{At: at, Client: client, Does: does, Reply: reply})
@@ -251,8 +251,8 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 	}
 }
 
-// finish brings a schedule to its end: who has not ended is killed, and a client that is left, or a fresh one, has to
-// get in within two leases.
+// finish ends a schedule: it kills clients that have not ended. After a fault, a client that is left, or a fresh one,
+// then has to get in within two leases and a margin.
 func (p *pair) finish() {
 	for _, c := range p.clients {
 		c.gate.Gate(nil)
@@ -264,7 +264,7 @@ func (p *pair) finish() {
 			c.kill()
 		}
 		for _, h := range c.waiting {
-			h.Open() // of what it does besides; where it was killed, nothing comes of it
+			h.Open() // it has nothing to do with the lock; if the client was killed, it has no effect
 		}
 		for _, h := range c.late {
 			h.Drop()
@@ -304,7 +304,7 @@ func (p *pair) finish() {
 func (p *pair) close() (err error) {
 	done := make(chan struct{})
 	defer close(done)
-	go func() { // or what comes would have nobody to go to
+	go func() { // or clients would block on a full channel
 		for {
 			select {
 			case e := <-p.events:

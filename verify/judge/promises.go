@@ -25,8 +25,8 @@ const (
 	noticesLoss      = "notices loss"
 )
 
-// The programs of a lock: nobody works, the first holder works for one lease and a half, and the clock of the second
-// client is ahead.
+// The programs of a lock: holders leave at once, the first holder works for one lease and a half, and the clock of the
+// second client is ahead by clockStep.
 const (
 	locks     = "lock"
 	works     = "lock-works"
@@ -34,7 +34,7 @@ const (
 	clockStep = time.Hour
 )
 
-// lacking says of each promise of what nothing has come where it is unchecked: what would have shown the contrary.
+// lacking says for each promise why it can be unchecked: what did not happen that could have shown it broken.
 var lacking = []struct{ promise, why string }{
 	{exclusive, "in no schedule did the two lock three times"},
 	{ownerOnly, "nobody released the lock after another had got in"},
@@ -60,7 +60,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 		if n > 0 {
 			one.Proof = nil
 		}
-		if o.Within > 0 { // what a program leaves goes to those that follow
+		if o.Within > 0 { // time that a program leaves is for those that follow
 			one.Within = max(1, left/time.Duration(len(programs)-n))
 		}
 		switch program {
@@ -96,7 +96,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	return res, failed
 }
 
-// promises says of each what became of it, and of one that is kept which search has not come to its end.
+// promises says for each promise whether it is kept, and for a kept one which search has not come to its end.
 func promises(all []verify.Explored, shown map[string]bool, clock string) (states []verify.PromiseState) {
 	for _, p := range lacking {
 		s := verify.PromiseState{Promise: p.promise, State: "kept"}
@@ -128,7 +128,7 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 	return states
 }
 
-// explored is a report as it is stored: what was found first of each harm, and then how far nothing else was.
+// explored is a report as it is stored: an entry for each harm, then one that says how far nothing else was found.
 func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	none := verify.Explored{
 		Judged: true, Scheme: strings.Join(o.Command, " "), Program: r.Program.Name,
@@ -144,8 +144,8 @@ func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	return append(all, none)
 }
 
-// Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
-// for longer than its lease, which no lock prevents that expires, or that a purchase has no answer.
+// Found is a harm as it is stored, with what was searched. Three harms break no promise: an outlived lease, which no
+// lock that expires prevents, a purchase without an answer, and a loss untold by a lock that does not promise to tell.
 func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
@@ -170,7 +170,7 @@ func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 // errClock is returned where the clock of a client cannot be set, or nothing shows that it was.
 var errClock = errors.New("the clock of a client was not set")
 
-// ahead is a command whose clock is ahead, but not that of its sleeps.
+// ahead is a command whose wall clock is ahead; its sleeps are as long as before.
 func ahead(command []string) ([]string, error) {
 	faketime, err := exec.LookPath("faketime")
 	if err != nil {

@@ -21,10 +21,10 @@ type shop struct {
 	markettest.Market
 	conn    *backend.Conn
 	ledgers []*market.Ledger // of this schedule
-	yes, no int              // how many were told so
+	yes, no int              // how many bought, and how many were refused
 }
 
-// order is what a client buys, and what it is told.
+// order is the order that a client is told to make.
 func (s *shop) order(i int) market.Order { return s.Traders[i].Trades[0] }
 
 // buys is the line that has a program buy.
@@ -32,7 +32,7 @@ func buys(o market.Order) string {
 	return fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price)
 }
 
-// open makes the market anew. Whatever else a program keeps in the server goes, too.
+// open deletes all keys of the server, also those that the program keeps for itself, and fills the market.
 func (s *shop) open(ctx context.Context) error {
 	s.ledgers, s.yes, s.no = []*market.Ledger{{}, {}}, 0, 0
 	keys, err := s.conn.Keys(ctx, "*").Result()
@@ -43,7 +43,7 @@ func (s *shop) open(ctx context.Context) error {
 	return err
 }
 
-// rehearse has a client that has just started buy.
+// rehearse has a client that has just been started buy in a new market.
 func (s *shop) rehearse(p *pair, i int) error {
 	err := s.open(p.ctx)
 	if err == nil {
@@ -57,13 +57,13 @@ var errUntold = errors.New("it is not known")
 // purchased are the words with which an answer to an order begins.
 const purchased = "bought gone price funds busy error"
 
-// refusals are the answers after which nothing has been applied.
+// refusals are the errors that answers mean: none, an unknown outcome, or, for all others, that nothing was applied.
 var refusals = map[string]error{
 	"bought": nil, "gone": market.ErrNotListed, "price": market.ErrPriceChanged, "funds": market.ErrInsufficientFunds,
 	"busy": market.ErrContended, "error": errUntold,
 }
 
-// Answer is what a program says of an order that has ended like this; done: where it was made.
+// Answer is what a program says of an order that has ended with err; without an error it is done.
 func Answer(done string, err error) string {
 	if err == nil {
 		return done
@@ -79,7 +79,7 @@ func Answer(done string, err error) string {
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// tells notes what a client was told of its purchase; false: it is no answer.
+// tells notes what a client was told of its purchase. It returns false if that is no answer.
 func (s *shop) tells(i int, answer string) bool {
 	err, is := refusals[answer]
 	switch {
@@ -94,7 +94,7 @@ func (s *shop) tells(i int, answer string) bool {
 	return is
 }
 
-// audit judges the end of a schedule. Who was told nothing may have bought.
+// audit judges the end of a schedule. A client that was told nothing may have bought.
 func (s *shop) audit(p *pair) []verify.Violation {
 	for i, c := range p.clients {
 		if c.told == "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// settle returns when every client that is to do something waits: at its gate, or asleep.
+// settle waits until every client that is to do something waits, at its gate or asleep, but no longer than settling.
 func (p *pair) settle() {
 	began := time.Now()
 	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
@@ -27,17 +27,17 @@ func (p *pair) settle() {
 	}
 }
 
-// look is how long it is between two looks at what threads do, enough how often they have to show the same, and
-// settling how long a client may go on.
+// look is the time between two looks at threads, enough the number of looks in a row that have to show the same, and
+// settling how long settle waits for clients.
 const look, enough, settling = 200 * time.Microsecond, 8, 300 * time.Millisecond
 
-// moves reports whether a client does something: another look has shown that its threads run, or have run.
+// moves reports whether a client does something: it still owes a reaction, or the last looks show that its threads ran.
 func (p *pair) moves(c *player) bool {
 	if c.life == nil || !c.paused.IsZero() || len(c.waiting) > 0 || c.phase == inside || c.phase == ended {
 		return false
 	}
 	ran, waits := c.slices()
-	late := time.Since(c.looked) > 5*look // so may be what goes between the client and its gate
+	late := time.Since(c.looked) > 5*look // then bytes between the client and its gate may be late, too
 	c.looked = time.Now()
 	c.same++
 	c.owes = c.owes && ran == c.ran
@@ -47,7 +47,7 @@ func (p *pair) moves(c *player) bool {
 	return c.owes || c.same < enough
 }
 
-// polls reports whether what a client wants to send was asked before, and nothing has changed since.
+// polls reports whether a client that takes the lock asks what it has asked before, and nothing has changed since.
 func (p *pair) polls(c *player) bool {
 	if len(c.waiting) == 0 || c.phase != acquiring || c.changes != p.changes {
 		return false
@@ -66,7 +66,7 @@ func (p *pair) idle() bool {
 	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
 		return false
 	}
-	for i, c := range p.clients { // a poll is held back, and not for as long as a lease
+	for i, c := range p.clients { // a poll is held back, but only for an eighth of a lease
 		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
 			h := p.take(c)
 			p.sends(c, h)

@@ -21,12 +21,12 @@ import (
 // beginning of all its keys. unlock may be called again, and may return anything if the lock was no longer held.
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
-// An Open makes a client of a lock of one's own. It connects by w.Dial, whatever the address, and its locks expire
+// An Open makes a client of a lock of your own. It connects by w.Dial, whatever the address, and its locks expire
 // w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, until it has
 // crashed or its test is over: its goroutines end with it. The closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
-// Check is a first answer about a lock of one's own. It needs no server, because it starts one for each address that
+// Check is a first answer about a lock of your own. It needs no server, because it starts one for each address that
 // clients dial: a private redis-server if one is installed, else miniredis. It checks that the lock is exclusive, that
 // only its holder releases it, and that it becomes free after a holder has crashed. It finds out how short a lease the
 // lock can have, and whether the lock renews it, and logs both. [Run] checks more, and asks for more.

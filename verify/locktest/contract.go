@@ -77,8 +77,8 @@ func cancellationEndsAWait(f *fixture) {
 	})
 }
 
-// deadlineEndsAWait holds the worker where it is about to wait until its deadline, late enough for a busy machine, has
-// passed. No command of it is under way then, which a server could execute when nobody can take it back.
+// deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late enough for a busy machine, has
+// passed. Then no command is under way that a server could still execute, and that nobody would take back.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -246,7 +246,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 		}
 		h.Open()
 		f.Ends(c, f.Patience, "a release that was overtaken")
-		// Held for longer than it waits for an answer, it may have gone on, and cannot know.
+		// If it was held for longer than it waits for an answer, it has given up, and cannot know.
 		unknown := late(c.Err) && time.Since(since) > f.factory.TTL/4
 		if !released && !unknown && !errors.Is(c.Err, lock.ErrLost) && !f.factory.plain {
 			f.Errorf("a release held %s until someone else had the lock: %v, want ErrLost", h, c.Err)

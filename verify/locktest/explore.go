@@ -33,15 +33,15 @@ var works = []work{
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
 }
 
-// sharedWorks are those of a lock that readers share: one is inside when the shorter lease of another has run out.
+// sharedWorks are those of a lock that readers share: one reader is inside when another's shorter lease has run out.
 var sharedWorks = []work{
 	{program: "readers", shared: true},
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says. One
-// locks twice, the other once. A client that is inside makes a request and leaves at once, or works for 1.5 leases, or
-// for 3. It needs no server, and its test must not be parallel. The test fails, with the shortest schedule, if
+// Explore goes through every schedule, within bounds, of two clients of a lock of your own. One locks twice, the other
+// once. They leave at once, or work inside for up to 3 leases: b.Total is then, if it is 0, the larger other bound. It
+// needs no server, and its test must not be parallel. The test fails, with the shortest schedule, if
 //
 //   - two are inside ([verify.TwoHolders]), also when a client loses a lease although it renews it,
 //   - a release frees another client's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
@@ -143,7 +143,7 @@ type stay struct {
 	slept bool      // it has paused while it took the lock
 }
 
-// until is when its lease runs out, to a millisecond: as the servers say, or if they do not know, as it has asked for.
+// until is a millisecond before its lease runs out, as the servers say, or if they know of none, as it has asked for.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
 	if at.IsZero() {
@@ -158,7 +158,7 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 	}}
 }
 
-// client is what it does. Inside it makes a request, so that another client may come before it.
+// client locks and unlocks a number of times. Inside it makes a request, so that another client may come before it.
 func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
 	work, err := s.Dial(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		return "could not open its lock: " + err.Error()
 	}
 	if e.work.meet && w.Number > 0 {
-		_ = work.Incr(ctx, "work").Err() // so that it is the one that goes on
+		_ = work.Incr(ctx, "work").Err() // so that it is the client that was chosen last
 		e.works(ctx)
 	}
 	for n := range times {
@@ -297,7 +297,7 @@ func (e *exploring) enter(name string, s *stay) {
 	e.entered++
 }
 
-// unlock has a client leave, and then unlock: which changes something, if nothing has struck and its lease still runs.
+// unlock has a client leave, and then unlock. That has to change something if nothing has struck and its lease runs.
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay

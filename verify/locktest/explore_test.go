@@ -10,14 +10,14 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// without leaves a lock out that takes long to explore, where not everything is asked for.
+// without skips a lock that takes long to explore, unless MARKETSIM_EXPLORE is set.
 func without(t *testing.T, long bool) {
 	if long && os.Getenv("MARKETSIM_EXPLORE") == "" {
 		t.Skip("takes long: explored with MARKETSIM_EXPLORE=two")
 	}
 }
 
-// Each flaw is found that a lock has, and no other.
+// Explore finds each flaw that a lock has, and no other.
 func TestExplore(t *testing.T) {
 	all := []verify.Harm{verify.FreedAnothers, verify.Outlived, verify.TwoHolders}
 	for name, test := range map[string]struct {

@@ -131,7 +131,7 @@ func (f *fixture) free(l lock.Locker, why string) {
 	f.release(f.try(l, why))
 }
 
-// expired tries until the TTL of the lock has passed. It returns the lease that l then gets.
+// expired tries until l has the lock, which is or becomes free, and returns its lease. Too late fails the check.
 func (f *fixture) expired(l lock.Locker, why string) *lock.Lease {
 	f.Helper()
 	lease := f.within(f.Patience, l)

@@ -167,7 +167,7 @@ func TestUndeclaredKeysAreFound(t *testing.T) {
 	}
 }
 
-// What renews itself is not abandoned by leaving it alone.
+// A lease that renews itself does not expire when its holder is left alone: the check needs a crash.
 func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got suite.Result
 	try(t, func(t testing.TB) {

@@ -51,8 +51,8 @@ func readers(read, write *redis.Script) Open {
 	}
 }
 
-// Where the last reader says when the leases of all end, a writer gets in while one with a longer lease is inside.
-// Where each has its own, nothing happens but that leases are outlived.
+// If the last reader says when the leases of all end, a writer gets in while a reader with a longer lease is inside. If
+// each reader has a lease of its own, the only harm is that leases are outlived.
 func TestExploreShared(t *testing.T) {
 	for name, test := range map[string]struct {
 		open Open

@@ -62,8 +62,8 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// told waits for a message of who releases. looks says that it looks once more when it has subscribed: without, it may
-// miss the message, as clients of redis/rueidis did before pull request 604.
+// told waits for a message of the client that releases. looks says that it looks once more after it has subscribed:
+// else it may miss the message, as clients of redis/rueidis did before pull request 604.
 func told(looks bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -94,7 +94,7 @@ func told(looks bool) Open {
 	}
 }
 
-// popped waits for an element that who releases pushes. late says that a waiter may come too late for it.
+// popped waits for an element that the releasing client pushes. late says that a waiter may come too late for it.
 func popped(late bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -137,8 +137,8 @@ func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// unlockUnderTake releases under the context of the take, which has ended, and tells nobody that it did not: issue 354
-// of blnkfinance/blnk. Its mend, pull request 355, detaches that from the end.
+// unlockUnderTake releases under the context of the take, which has ended, and does not report that this fails: issue
+// 354 of blnkfinance/blnk. With detached the end of that context does not matter, as since pull request 355.
 func unlockUnderTake(detached bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})

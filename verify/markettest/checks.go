@@ -86,7 +86,7 @@ func deal(ctx context.Context, p market.Purchaser, o market.Order) (market.Recei
 	return p.Purchase(ctx, o)
 }
 
-// note notes what became of that.
+// note notes in a ledger what became of a deal.
 func note(l *market.Ledger, o market.Order, err error) {
 	if o.Buyer == 0 {
 		l.Listed(listing(o), err)
@@ -128,7 +128,7 @@ const (
 	// prompt is how soon after its context an operation must end, on a busy machine too: before a lock times out, 10 s.
 	prompt = 5 * time.Second
 
-	// meeting is how long an order waits for another one that is held, if it does not report that it waits.
+	// meeting is how long a check lets an order meet a held one if the order neither ends nor reports that it waits.
 	meeting = 200 * time.Millisecond
 )
 

@@ -60,8 +60,8 @@ type Market struct {
 	Traders     []Trader
 	Resends     bool // clients send a command again whose reply did not come, as client libraries do by default
 	LockServers int  // how many servers the locks have of their own, which may forget them; 0: they live in the market's
-	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. Where
-	// locks outlast replies a client gives a late write up while its lock lasts; where replies outlast locks, after that.
+	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. If Lease
+	// is longer than Reply, a client gives up a late write while its lock lasts, and else after it has expired.
 	Lease, Reply, Patience time.Duration
 }
 
@@ -86,7 +86,7 @@ func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
 	lists := ordered("Seller", 0, 1)
-	// It buys for user 2, and buys back for the seller: the market is the same twice.
+	// Alice buys for user 2, then for the seller, which lists it again: the market comes back to its start.
 	there := Trader{"Alice", []market.Order{trade(1, seller, 2), trade(1, 2, 0), trade(1, 2, seller), trade(1, seller, 0)}}
 	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
@@ -354,9 +354,9 @@ func Shortened(
 	return spec
 }
 
-// Broken is the promise that a harm in this market breaks; empty: none that was made. If its lock is exclusive, a
-// strategy promises that items or accounts stay right without a fault; one without a lock, which could expire, also
-// when clients pause or die. A lock may promise that clients' clocks may be wrong.
+// Broken is the promise that a harm in this market breaks; empty: none. A strategy whose lock is exclusive promises
+// that items or accounts stay right without a fault. One without a lock promises it also when clients pause or
+// die, since nothing of it expires. A lock may promise that wrong clocks of clients do no harm.
 func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
 	is, promise := spec.Strategy().Protects, "no item is sold twice, and no coin is lost"
 	protects := is.Items

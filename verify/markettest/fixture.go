@@ -129,7 +129,7 @@ func (f *fixture) present() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// onlyTheMarket checks that there is no key under the prefix but the market's own and those that last.
+// onlyTheMarket checks that there are no keys under the prefix but the market's own and those that may stay or expire.
 func (f *fixture) onlyTheMarket() {
 	f.Helper()
 	own := []string{f.keys.Run(), f.keys.Market()}
@@ -244,7 +244,7 @@ func (c *workerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// trade makes an order, or without a buyer lists the item. It checks that the parts of its time are parts of the whole.
+// trade makes an order, or without a buyer lists the item. It checks that the times in the receipt fit the whole time.
 func (w *worker) trade(ctx context.Context, o market.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()

@@ -41,7 +41,7 @@ type Factory struct {
 
 type check = suite.Check[*fixture]
 
-// Check is a first answer about a purchase of one's own, which should be safe for workers that spend from one account
+// Check is a first answer about a purchase of your own, which should be safe for workers that spend from one account
 // at the same time. It needs no server, because it starts one: a private redis-server if one is installed, else
 // miniredis. Purchasers with locks need [Run], and its Factory.
 func Check(t *testing.T, open market.Open) {
@@ -73,7 +73,7 @@ const (
 	buyer  = market.UserID(2)
 )
 
-// opening is that of every check's market; most checks use two of its accounts.
+// opening is that of each check's market, but for random sequences, which have trio. Most checks use two accounts.
 var opening = market.Opening{Accounts: 1 + tradeSellers + tradeBuyers, Funds: 100}
 
 var checks = []check{

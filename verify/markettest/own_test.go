@@ -58,7 +58,7 @@ func watchApart(ctx context.Context, rdb *redis.Client, s spoiled, o market.Orde
 	return err
 }
 
-// scripted buys by a script. Where its reply was lost, a client with go-redis's defaults sends it again, as in an issue
+// scripted buys by a script. When its reply was lost, a client with go-redis's defaults sends it again, as in an issue
 // of LerianStudio/midaz (2485): the caller sees one answer, the second.
 func scripted(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
 	answer, err := redis.NewScript(`
