@@ -167,7 +167,7 @@ var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is r
 const enough = time.Second // how long a row has to last before it should have a purchase
 
 // NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase and one of them, of
-// a second or more, has no excuse: buyers without coins or, if no items circulate, locks that sellers were first to take.
+// a second or more, has no excuse: buyers without coins or, if no items circulate, sellers that kept taking the locks.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
