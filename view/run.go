@@ -18,7 +18,7 @@ type Named struct {
 	Run  *result.Run
 }
 
-// Run is the report of a run: the book's tables and claims, who is faster, the best of a sweep, figures, and all rows.
+// Run is the report of a run: the book's tables and claims, what is faster, the best of a sweep, figures, and all rows.
 func Run(run *result.Run) *Doc {
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run)}
 	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run), comparisonBlocks(run))

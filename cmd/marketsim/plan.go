@@ -293,7 +293,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of a random prefix. If a row has several markets, that has no braces: each has its own.
+// keys are those of --prefix, or of a random prefix. With several markets that has no braces: each market has its own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
