@@ -32,7 +32,7 @@ type claim struct {
 }
 
 // The tolerances, decided before anything was measured, and wide, because the hardware is not the book's. Only
-// longWaitMS came after the stored runs: it turns no verdict round, and says which runs are too calm for a verdict.
+// longWaitMS came after the stored runs: it makes no claim hold or fail, and only says which runs cannot tell.
 const (
 	growth         = 3.0  // "grows with load": at 5x5 at least this many times the value at 1x1
 	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
@@ -271,7 +271,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round; err says why not to judge, unsteady which row was that.
+// values are those of the rows that the claim needs in a round, or why not to judge it; unsteady names an unsteady row.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

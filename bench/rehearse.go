@@ -18,7 +18,7 @@ import (
 )
 
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
-// If a program buys, it returns how many orders a second that answers for an item that is gone: what the pipe costs.
+// that every command is tried before the load. Removing is tried first: a user who may not remove leaves no key behind.
 //
 // If a program buys, it returns how many orders a second the program answers for an item that is gone: the pipe's cost.
 func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {

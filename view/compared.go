@@ -117,7 +117,7 @@ func BookTable(run *result.Run) *Table {
 	return t
 }
 
-// counts are the numbers that were measured, each with its interval; those that count are scaled to the book's time.
+// counts are what was measured, each with its interval: listed, bought and retries are scaled to the book's time.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
 		m := result.MetricNamed(name)

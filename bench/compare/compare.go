@@ -43,7 +43,7 @@ type Verdict string
 const (
 	Faster       Verdict = "faster"        // A: the interval lies above 1
 	Slower       Verdict = "slower"        // A: the interval lies below 1
-	NoDifference Verdict = "no difference" // the interval lies between 1/(1+margin) and 1+margin, even beside 1
+	NoDifference Verdict = "no difference" // the interval lies between 1/(1+margin) and 1+margin, even if above or below 1
 	Undecided    Verdict = "not decided"
 )
 

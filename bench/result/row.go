@@ -229,9 +229,9 @@ const (
 	Clipped        Code = "clipped"          // how many times above 60 s are recorded as 60 s
 	Unsteady       Code = "unsteady"         // purchases of the second half over those of the first are not 0.8 to 1.25
 	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
-	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over their parts within it: over 10% from 1
+	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over their parts within the row: 10% off
 	WarmupUnderway Code = "warm-up-underway" // how many operations of the warm-up were under way at half-time
-	// LeftOver: how many orders of the warm-up were made in the measured time, if over 1% of its own, and not just a few.
+	// LeftOver: how many orders of the warm-up were made in the measured time: over 1% of its own, and more than buyers.
 	LeftOver Code = "left-over"
 	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
 	WereCut  Code = "cut"       // how many operations had not ended when the row had to

@@ -48,7 +48,7 @@ type Config struct {
 	Trials          int     `json:"trials"` // rounds
 	DurationSeconds float64 `json:"duration_seconds"`
 	WarmupSeconds   float64 `json:"warmup_seconds"`
-	// Margin is how near to 1 a ratio is no difference, such as 0.05; nil: nothing is compared.
+	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05; nil: nothing is compared.
 	Margin     *float64 `json:"margin,omitempty"`
 	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
 	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...

@@ -205,7 +205,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures until a row fails or the user stops it, and stores the result after each. Failed audits are wrong.
+// rounds measures until a row fails or the user stops it, and stores the result after each. wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
