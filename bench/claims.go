@@ -13,7 +13,7 @@ import (
 )
 
 // claim is one statement of the book about what it measured. Its number is computed in each round from values, one
-// for each row that it speaks of; of a claim about every mix it is the number of the worst mix.
+// for each row that it speaks of; for a claim about every mix it is the number of the worst mix.
 type claim struct {
 	text, published, tolerance string
 	rows                       []string // the strategies whose rows it needs, under mixes
@@ -25,14 +25,14 @@ type claim struct {
 	say                        string                    // how to say the number: "at most %s"
 	anywhere                   bool                      // it is about what is sent, however fast the server is
 
-	// couldFail reports whether what the claim excludes could have happened in a row; nil: always. If it could in none,
-	// the claim holds in vain and is not judged; void says why.
+	// couldFail reports whether what the claim excludes could have happened in a row; nil: always. If it could happen in
+	// no row, that the claim holds means nothing, and it is not judged; void says why.
 	couldFail func(*result.Row) bool
 	void      string
 }
 
 // The tolerances, decided before anything was measured, and wide, because the hardware is not the book's. Only
-// longWaitMS came after the stored runs: it makes nothing hold or fail, and says which runs cannot tell.
+// longWaitMS came after the stored runs: it makes no claim hold or fail, and only says which runs cannot tell.
 const (
 	growth         = 3.0  // "grows with load": at 5x5 at least this many times the value at 1x1
 	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
@@ -186,14 +186,14 @@ func quotients(a, b []float64) []float64 {
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
 // Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round in which
-// the rows that it needs were steady, and it holds when the 95% interval of their median lies inside the tolerance,
-// does not hold when it lies outside, and is not decided when it lies on both sides, or while rounds are missing: to
-// stop when one likes the result would make a claim out of chance.
+// the rows that it needs were steady. The claim holds when the 95% interval of the median of these numbers lies inside
+// the tolerance, does not hold when the interval lies outside, and is not decided when it lies on both sides, or while
+// rounds are missing: to stop when one likes the result would make a claim out of chance.
 //
-// A claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
-// the market right, or with operations that were not followed to their end, or when the rows were not measured on a
-// real server; nor is one that holds where nothing came near to what it excludes. On the embedded server the claims
-// about what is sent are judged. Rounds that are too few for an interval say whether a claim holds in every one.
+// A claim is not judged (Measured says why) when a row that it needs is missing, has operations that were not followed
+// to their end, or was not found right by an audit; nor when it holds and nothing came near to what it excludes. On the
+// embedded server only claims about what is sent are judged. If the rounds are too few for an interval, all count,
+// steady or not, and the verdict is whether the claim holds in every one.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {
@@ -216,9 +216,9 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured, out.Verdict = "not one round is complete", result.NotDecided
 		return
 	}
-	var numbers []float64 // of the rounds in which all its rows were steady
+	var numbers []float64 // of the rounds in which all its rows were steady; if few, of all rounds
 	var each [][]float64  // the values of each row, round by round
-	var unsteady string   // the first of its rows that was not
+	var unsteady string   // names a row that was not steady, in the first such round
 	for _, rows := range rounds {
 		values, shaken, err := c.values(rows)
 		if err != nil {
@@ -271,7 +271,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round, or why not to judge; unsteady names one such row.
+// values are those of the rows that the claim needs in a round, or why not to judge it; unsteady names an unsteady row.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {
@@ -302,7 +302,7 @@ func (c claim) values(round []result.Row) (all []float64, unsteady string, err e
 	return all, unsteady, nil
 }
 
-// medians says the values of the rows: "2.96 at 1x1, 268 at 5x5; coarse 1.5 at 1x1, ...". The unit follows the first.
+// medians writes the values of the rows: "2.96 at 1x1, 268 at 5x5; coarse 1.5 at 1x1, ...". The unit follows the first.
 func (c claim) medians(each [][]float64) string {
 	var parts []string
 	unit := c.unit
@@ -324,7 +324,7 @@ func (c claim) medians(each [][]float64) string {
 	return strings.Join(parts, "; ")
 }
 
-// short prints a number with three digits or so: 0, 0.44, 12.3, 3717.
+// short writes a number with about three digits: 0, 0.44, 12.3, 3717.
 func short(v float64) string {
 	digits := 2 - int(math.Floor(math.Log10(max(v, 0.01))))
 	if v > 0 && v < 0.01 {

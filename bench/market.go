@@ -41,14 +41,14 @@ type rowMarket struct {
 	first   market.Keys      // in the others: the keys of the first
 	process lock.Process     // what the locks of its workers share
 	cluster *backend.Cluster // that it lies on; nil: it lies on none, or was not seeded
-	home    backend.Target   // the master of the cluster that it lay on when it was seeded
+	home    backend.Target   // the master of that cluster on which it lay when it was seeded
 	ours    bool             // keys under its prefix are the row's
 	kept    keeping          // when the market was seeded
 
 	shared   atomic.Bool   // workers share a connection, and nobody can tell what it carries for whom
 	relisted *bell         // of a hot market
-	stock    int           // listings when a row begins, which sellers of an open loop keep up
-	missing  atomic.Int64  // of these; one too many while one is bought before its seller has counted it
+	stock    int           // listings when a row begins; sellers of an open loop keep as many up
+	missing  atomic.Int64  // how many are missing; one too many while one is bought before its seller has counted it
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
@@ -102,7 +102,7 @@ func (m *rowMarket) evictions(now keeping) int64 {
 	return now.evicted - m.kept.evicted
 }
 
-// lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.
+// lost returns ErrKeysLost, wrapped, if the server has evicted any key, or lost keys that only the run itself removes.
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	now := readKeeping(ctx, conn)
 	if n := m.evictions(now); n > 0 {
@@ -120,7 +120,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot, now served at an address, has left a master that goes on: nothing is lost.
+// moved reports whether the market's slot, now served at an address, has left a master that lives on: nothing is lost.
 func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	if m.cluster == nil || now == m.home.Addr {
 		return false
@@ -145,7 +145,7 @@ func (m *rowMarket) unserved(err error) error {
 		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
-// seed opens the market, and reports whether keys under its prefix are the row's, as they may be after a failure, too.
+// seed opens the market, and reports whether keys under its prefix are the row's: they may be even after a failure.
 func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the markets by what their workers know, which must not trade meanwhile. An error means that a market
+// audit judges each market by the ledgers of its workers, which must not trade meanwhile. An error means that a market
 // could not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
 	all := result.Audit{Done: true, OK: true}
@@ -237,7 +237,7 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 	})
 }
 
-// finishHistory closes the history with what the market holds in the end. A history without it gets no verdict.
+// finishHistory closes the history with what the market holds in the end, without which a history gets no verdict.
 func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
 	if h == nil {
 		return nil
@@ -279,7 +279,7 @@ func (m *measurement) remove(ctx context.Context) (err error) {
 	return nil
 }
 
-// remove deletes the market: what the run made according to its note, and items up to last, as its workers know.
+// remove deletes the market: what the run made according to its note, and items up to last, which its workers know of.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -298,7 +298,7 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 }
 
 // undeclared returns ErrUndeclared, wrapped, if a private server, or a master of its cluster, still has keys after the
-// row's markets, all that it held, are removed. A master that cannot be asked is left out.
+// row's markets are removed: it held nothing else. A master that cannot be asked is left out.
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

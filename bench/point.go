@@ -46,7 +46,7 @@ const (
 // Options are how rows are measured.
 type Options struct {
 	Subject  strategies.Spec // what Point.Strategy names; of a strategy of one's own: strategies.Own
-	Trial    int             // its number among the rows of its point, from 1; 0 is 1
+	Trial    int             // the row's number among those of its point, from 1; 0 is 1
 	Duration time.Duration   // measured time
 	Warmup   time.Duration   // before that, not counted
 	SLO      time.Duration   // orders of an open loop that take longer are late; 0: only those that bought nothing are
@@ -59,7 +59,7 @@ type Options struct {
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis
 	Private bool         // the server ends with the run: keys may stay, and a row looks for those that nobody declared
-	History string       // a folder into which every operation is recorded, for package history to judge; empty: none
+	History string       // a folder for a record of all trade (not of looks), which package history judges; empty: none
 
 	steps func(role) step.Observer // observes the steps of a worker, and may hold it there; nil: nothing does
 }
@@ -83,7 +83,7 @@ var ErrPoint = errors.New("it cannot be measured")
 
 // PointError says why a point cannot be measured with its options.
 type PointError struct {
-	Field string // the word of the flag that it is about, such as "wallets", "rate" or "mix"
+	Field string // the name of the flag that it is about, such as "wallets", "rate" or "mix"
 	Why   string
 }
 
@@ -163,7 +163,7 @@ func outside(ms float64, most time.Duration, field string) rule {
 	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
 }
 
-// limit is how long an operation may take to end by itself, generously: a time-out for each lock, and a little more.
+// limit is a generous one for an operation that ends by itself: a time-out for each lock, hold, round trips and 2 s.
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)

@@ -18,9 +18,9 @@ import (
 )
 
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
-// that every command is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
+// that every command is tried before the load. Removing is tried first: a user who may not remove leaves no key behind.
 //
-// It returns how many orders a second a program answers whose item is gone: what the pipe to it costs.
+// If a program buys, it returns how many orders a second the program answers for an item that is gone: the pipe's cost.
 func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds:    10 * maxPrice, // more than its purchases cost
@@ -64,7 +64,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 // ErrWrong is returned, wrapped, by Rehearse where one client alone has broken its market.
 var ErrWrong = errors.New("one client alone breaks the market")
 
-// refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy may not
+// refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy might not
 // report it: a lock that cannot be released is no failure of the purchase made under it.
 type refusals struct{ end context.CancelCauseFunc }
 
@@ -91,7 +91,7 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries remove where it finds nothing (else market.ErrOccupied), and whether the server has all commands.
+// removable tries removing where nothing is (else market.ErrOccupied), and whether the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -158,13 +158,13 @@ func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refu
 	return refused / lasts.Seconds(), nil
 }
 
-// rehearsalGates hold the seller with a lock, once, and note that the buyer waits for it.
+// rehearsalGates hold the seller once it has taken its lock, and note that the buyer waits for that lock.
 type rehearsalGates struct {
 	on                atomic.Bool
 	acquired, waiting *step.Gate
 }
 
-// of is Options.steps.
+// of is the Options.steps of a rehearsal.
 func (g *rehearsalGates) of(r role) step.Observer {
 	gate := g.waiting
 	if r == seller {
@@ -181,7 +181,7 @@ func (g *rehearsalGates) of(r role) step.Observer {
 // is woken as in a row. A lock that does not report step.Waiting times out instead.
 func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *worker) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
-	g.waiting.Open() // it only tells that it was reached
+	g.waiting.Open() // it holds nobody, and only tells that it was reached
 	g.on.Store(true)
 	listing, buying := make(chan error, 1), make(chan error, 1)
 	go func() { listing <- seller.listNext(ctx) }()
@@ -208,7 +208,7 @@ func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *wor
 	return nil
 }
 
-// rehearseLook is what a browser will do. The item has been sold, and lies with the buyer.
+// rehearseLook does once what a browser will do. The item has been sold, and lies with the buyer.
 func (w *worker) rehearseLook(ctx context.Context, o market.Order) error {
 	switch sighting, err := w.look(ctx, o); {
 	case errors.Is(err, errNoBrowser), errors.Is(err, strategies.ErrExclusive):

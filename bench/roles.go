@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-const pause = time.Millisecond // how long a buyer waits when nothing is listed
+const pause = time.Millisecond // how long a buyer or browser waits when nothing is listed
 
 // sell lists items until the row stops. In an open loop it pauses while enough are listed.
 func (m *measurement) sell(ctx context.Context, w *worker) {
@@ -75,7 +75,7 @@ func (m *measurement) browse(ctx context.Context, w *worker) {
 	}
 }
 
-// listings are some of those on the market. If there are none it waits a little, or in a hot market until there are.
+// listings are some of those on the market. If there are none it first waits a little, or in a hot market for the bell.
 func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	defer w.spends(time.Now())
 	heard := w.market.relisted.times.Load()
@@ -84,7 +84,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	case err != nil:
 		m.check(ctx, err)
 	case len(orders) > 0:
-	case m.point.Hot > 0 && !m.window.stopped.Load(): // or nobody would ring any more
+	case m.point.Hot > 0 && !m.window.stopped.Load(): // nobody rings after the stop
 		w.market.relisted.await(heard)
 	default:
 		time.Sleep(pause)
@@ -123,7 +123,7 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 	}
 }
 
-// A bell wakes buyers of a hot market that found nothing listed. Looking again and again would keep the server busy.
+// A bell wakes workers of a hot market that found nothing listed. Looking again and again would keep the server busy.
 type bell struct {
 	times atomic.Int64
 	*sync.Cond
@@ -150,7 +150,7 @@ const (
 	longestPause = 100 * time.Millisecond // how long one of them waits at most
 )
 
-// A schedule says when orders of an open loop are due, since it began. Gaps are exponential (Poisson arrivals), as if
+// A schedule says when orders of an open loop are due, from its start. Gaps are exponential (Poisson arrivals), as if
 // each order came from a customer of its own. Rate and seed fix it: nothing that happens in a row delays an order.
 type schedule struct {
 	rate  float64 // orders a second
@@ -178,7 +178,7 @@ func (s *schedule) after(due time.Duration) time.Duration {
 	return due + time.Duration(gap) + 1
 }
 
-// untaken counts the orders that nobody has taken and that are due in [from, to). No worker may take one meanwhile.
+// untaken counts the orders due in [from, to) that nobody has taken when it is called. Workers may go on taking some.
 func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
 		if due >= from {
@@ -285,7 +285,7 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	return false
 }
 
-// ended counts an order that ends now, if it began in the window, and returns how long it took, in ns.
+// ended counts an order that ends now, if it fell due in the window, and returns how long it took, in ns.
 func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, counted bool) {
 	s := b.w.since(asked)
 	if !b.m.window.holds(s.start) {
@@ -313,7 +313,7 @@ func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	return &result.Open{
 		Due: all, Done: n[madeInTime], Backlog: all - n[madeInTime] - n[givenUpInTime], GivenUp: n[givenUp],
-		Late:     n[late] + all - n[made], // what bought nothing was given up, or not done when the row ended
+		Late:     n[late] + all - n[made], // those not made were given up, or not done when the row ended
 		LeftOver: n[leftOver],
 	}
 }

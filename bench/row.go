@@ -17,8 +17,8 @@ import (
 
 // Beyond these a row has a warning.
 const (
-	timesOff              = 0.02      // buyers' busy time over the time that they were there, from 1
-	tailOff               = 0.1       // waits followed to their end over their parts within the row, from 1
+	timesOff              = 0.02      // how far buyers' busy time over the time that they were there is from 1
+	tailOff               = 0.1       // how far waits followed to their end over their parts within the row are from 1
 	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
 	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
 )
@@ -42,7 +42,7 @@ func (m *measurement) row() result.Row {
 	}
 	m.warn(&r, t)
 	m.addUsage(&r, t)
-	if r.Elsewhere { // nobody sees what programs wait for and send
+	if r.Elsewhere { // nobody sees what programs wait for and what they send
 		r.LockWaitMS, r.ClientCPU = result.Latency{}, nil
 		r.Market, r.Commands, r.Background = nil, nil, nil
 	}
@@ -167,7 +167,7 @@ var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is r
 const enough = time.Second // how long a row has to last before it should have a purchase
 
 // NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase and one of them, of
-// a second or more, has no excuse: buyers out of coins, or in a market that is not hot faster sellers.
+// a second or more, has no excuse: buyers without coins or, if no items circulate, sellers that kept taking the locks.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// failedGrace is how long operations may go on after the environment failed: a wait for a lock may be in vain.
+	// failedGrace is how long operations may go on after the environment failed: a lock may never be released any more.
 	failedGrace = time.Second
 	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
 )
@@ -29,8 +29,8 @@ const (
 // Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in
 // flight are finished and the row is audited and removed all the same; its status is then Interrupted.
 //
-// An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
-// was measured until then, Incomplete, and audited if that was possible. A violation is in the row, and no error.
+// An error means that the environment failed: the row holds what was measured until then, Incomplete, and audited if
+// that was possible. A *PointError means that p cannot be measured: the row is empty. A violation is no error.
 func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
@@ -48,8 +48,8 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	return row, err
 }
 
-// Measure runs one row with the Purchasers that open makes, in place of o.Subject. What else o lacks has its default.
-// Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
+// Measure runs one row with the Purchasers that open makes, in place of o.Subject. Duration, Seed and Keys of o have
+// defaults. Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject = strategies.Own("own", open)
 	o.Duration, o.Seed = cmp.Or(o.Duration, DefaultDuration), cmp.Or(o.Seed, DefaultSeed)
@@ -73,7 +73,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
-		if !m.Keep || errors.Is(err, ErrKeysLost) { // nobody can use half a market, perhaps without its note
+		if !m.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is no use to anybody
 			if left := m.remove(lasting); left != nil {
 				row.Warn(result.KeysStay, 0, left.Error())
 				err = errors.Join(err, left)
@@ -202,7 +202,7 @@ func (m *measurement) close() (err error) {
 
 // work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
 func (m *measurement) work(ctx context.Context) {
-	// Operations outlive an interrupt, so that those in flight can end well, but not their limit.
+	// An operation outlives an interrupt, so that it can end well, but not its limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	m.openMeters(ctx)
@@ -266,7 +266,7 @@ func (m *measurement) watch() {
 	}
 	m.window.stop(stored.Complete)
 	for _, in := range m.markets {
-		in.relisted.ring() // so that nobody goes on waiting
+		in.relisted.ring() // wakes whoever still waits for it
 	}
 }
 

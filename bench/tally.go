@@ -13,7 +13,7 @@ import (
 )
 
 // durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two
-// significant digits, which takes 20 KB. Those that a worker's role has no use for have none, and keep nothing.
+// significant digits, which takes 20 KB. Those of a kind that a worker never measures have none, and stay empty.
 type durations struct {
 	sum, longest time.Duration
 	clipped      int64 // durations above 60 s, which the histogram holds as 60 s
@@ -77,7 +77,7 @@ const (
 	failedReleases
 	torn
 	late // orders of an open loop: bought, but after the SLO
-	due  // all of them
+	due  // those that a buyer took; report adds the others
 	made // those that ended in a purchase
 	madeInTime
 	givenUp // those that ended without one
@@ -88,7 +88,7 @@ const (
 	counters   // how many there are
 )
 
-// A tally is what one worker counts, added once at the end. It takes no lock and, once made, allocates nothing.
+// A tally is what one worker counts, added once at the end. It takes no mutex, and allocates only for new reasons.
 type tally struct {
 	window  *window
 	count   [counters]int64
@@ -239,10 +239,10 @@ type window struct {
 	from   time.Time // the end of the warm-up
 	length time.Duration
 	until  atomic.Int64  // when it is over, or will be
-	over   chan struct{} // closed then, or earlier than planned
+	over   chan struct{} // closed when it is over
 
 	stopped atomic.Bool   // no worker begins an operation any more
-	done    chan struct{} // closed then
+	done    chan struct{} // closed when that is so
 
 	ending, stopping, failing sync.Once
 
@@ -264,7 +264,7 @@ func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
 
-// interval is that of the course of a row, in ns.
+// interval is the length of an interval of the course of a row, in ns.
 func (w *window) interval() int64 { return int64((w.length + courseIntervals - 1) / courseIntervals) }
 
 func (w *window) clip(start, end int64) time.Duration {

@@ -23,13 +23,13 @@ import (
 const usageTimeout = time.Second // bounds one look at what a server has used
 
 // A row should measure Redis, or the contention that the row is about. It measures this process instead if all of this
-// holds: this process used fullCores of the cores that it may use, or together with servers on the same machine of all
-// cores; no server's main thread, which runs all commands, used fullCores of one core; and purchases spent less than
-// mostlyWaiting of their time waiting for locks. With more waiting, faster clients would contend as much.
+// holds: the process used fullCores of the cores that it may use, or together with servers on this machine fullCores
+// of all cores; no server's main thread, which runs all commands, used fullCores of one core; and purchases spent less
+// than mostlyWaiting of their time waiting for locks. With more waiting, faster clients would contend as much.
 const (
 	fullCores     = 0.9
 	mostlyWaiting = 0.5
-	othersBusy    = 0.05
+	othersBusy    = 0.05 // of all cores, by other processes and machines: with more a row has a warning
 )
 
 // A meter reads what a server of a row has used. Its connection, which a guard shares, costs the workers nothing.
@@ -58,7 +58,7 @@ func (m *measurement) openMeters(ctx context.Context) {
 		of := &meter{node: in.node}
 		m.meters = append(m.meters, of)
 		dial := in.Dial
-		if in.cluster != nil { // and stay there
+		if in.cluster != nil { // the meter stays with this master when the slot moves
 			dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, in.home) }
 		}
 		conn, err := dial(ctx)
@@ -79,7 +79,7 @@ func (m *measurement) closeMeters() {
 	}
 }
 
-// used is the processor time of the server's main thread; -1: it does not tell, as miniredis, or not this user.
+// used is the processor time of the server's main thread; -1: it tells nobody, as miniredis, or not this user.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -114,7 +114,7 @@ func (m *measurement) read() reading {
 	return r
 }
 
-// addUsage adds to a row what was used in its window, and warns where that makes its numbers another's.
+// addUsage adds to a row what was used in its window, and warns if the clients or other processes limited the row.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	seconds := m.last.at.Sub(m.first.at).Seconds()
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
@@ -125,7 +125,7 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	var servers, busiest float64
 	for i, of := range m.meters {
 		used := m.last.servers[i] - m.first.servers[i]
-		known = known && m.first.servers[i] >= 0 && used >= 0 // or it was started again
+		known = known && m.first.servers[i] >= 0 && used >= 0 // below 0: it was started again
 		here = here || of.here
 		servers, busiest = servers+used, max(busiest, used/seconds)
 	}
@@ -170,8 +170,8 @@ func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
-// guard asks the server of a market for a reply until the load has ended, and notes the longest time in which nothing
-// came from it, to a worker either. It fails the row when keys are gone that only the run removes.
+// guard asks the server of a market for replies until the load has ended, and notes the longest time in which nothing
+// came from it, neither here nor to a worker. It fails the row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
 	pause := silence(m.Duration) / 10
 	reply := in.replies(ctx, conn)
@@ -181,8 +181,8 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	look := time.NewTicker(pause)
 	defer look.Stop()
 	workers := m.in(in)
-	heard := int64(-1)     // bytes
-	var last, before int64 // when a look found more of them, and when the one before it was
+	heard := int64(-1)     // bytes received, as of the last look
+	var last, before int64 // when a look last found more bytes, and when the previous look was
 	for {
 		select {
 		case <-m.window.done:
@@ -202,13 +202,13 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 			if received != heard {
 				heard, last = received, now
 			}
-			in.silent = max(in.silent, time.Duration(before-last)) // as of the look before: now, replies may be unread
+			in.silent = max(in.silent, time.Duration(before-last)) // up to the previous look: new replies may be unread
 			before = now
 		}
 	}
 }
 
-// replies returns a function that waits for a reply of the server. Once a keyLooks it checks that no key is lost.
+// replies returns a function that waits for a reply of the server. Every keyLooks it checks that no key is lost.
 func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
 	looked := time.Now()
 	return func() error {

@@ -50,7 +50,7 @@ type worker struct {
 
 	carried     backend.Stats // what its own connection has carried
 	lockServers backend.Stats // what its locks exchange with servers of their own
-	background  backend.Stats // what renews its locks and notifies it, wherever
+	background  backend.Stats // what renewals and notifications of its locks exchange with any server
 
 	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
 	orders     []market.Order // reused
@@ -146,7 +146,7 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 
 const movesFor = 5 * time.Second // how long an operation is repeated because its market's slot moves
 
-// moved reports whether to make an operation again: its slot moves, or its connection was given up for that reason.
+// moved reports whether to make an operation again: its slot moves, or its connection was closed for that reason.
 func moved(start time.Time, err error) bool {
 	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
 	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
@@ -268,7 +268,7 @@ func (m *rowMarket) lockServers() lock.Servers {
 const (
 	minPrice     = 1     // coins
 	maxPrice     = 100   // coins
-	glanceSize   = 64    // listings that a buyer of a closed loop looks at in one go
+	glanceSize   = 64    // listings that a worker looks at in one go, at most
 	leastGlance  = 4     // the fewest that a buyer of an open loop looks at, however small the stock
 	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
 	openStock    = 1_000 // up at least when an open loop begins, in all markets together

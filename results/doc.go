@@ -6,14 +6,14 @@
 // "<!-- from FOLDER -->" and "<!-- end -->"; a test compares them with the folder.
 //
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults
-// lacks, or in which a promise was broken, keeps those that this machine cannot play, explores such schemes, and writes
-// what README.md and docs/ show. 'go test ./results -update' does only the last.
+// lacks, or in which a promise was broken, keeps those that this machine cannot play, explores schemes for which the
+// same is true, and writes what README.md and docs/ show. 'go test ./results -update' does only the last.
 package results
 
 import _ "embed"
 
-// Features is features.csv: of each lock, what its publication says of it, and beside that what was observed, yes or
-// no. "-" is what nobody said or saw. A test plays what can be played, and takes the rest from the table of faults.
+// Features is features.csv: what is published about each lock, and beside that what was observed, each yes or no. "-"
+// means that nobody said or saw it. A test plays what can be played, and takes the rest from the table of faults.
 //
 //go:embed features.csv
 var Features string

@@ -22,7 +22,7 @@ func comparisonBlocks(run *result.Run, all []compare.Comparison) []Block {
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: verdict, ratio and interval, and if nothing is decided why.
+// ComparisonTable is what is known about each pair: verdict, ratio and interval, or why nothing is decided.
 func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("at", "a", "verdict", "b", "ratio", "interval", "a/s", "b/s", "rounds", "because").
 		Wrapping("because")
@@ -78,7 +78,7 @@ func sweepBlocks(run *result.Run, all []compare.Comparison) []Block {
 	return []Block{{Heading: "Best", Table: t.without(""), Note: []string{best}}}
 }
 
-// bookBlocks are the book's tables beside what was measured, and its claims, if a run reproduces them.
+// bookBlocks are, if a run reproduces the book, its tables beside what was measured, and its claims.
 func bookBlocks(run *result.Run) (blocks []Block) {
 	if t := BookTable(run); t != nil {
 		note := append(scaling(run), rounds(run)...)
@@ -116,7 +116,7 @@ func BookTable(run *result.Run) *Table {
 	return t
 }
 
-// counts is what was measured, with the counts scaled to the book's time, and how far the interval of each reaches.
+// counts are what was measured, each with its interval: listed, bought and retries are scaled to the book's time.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
 		m := result.MetricNamed(name)
@@ -130,7 +130,7 @@ func counts(g result.Group, run *result.Run) (cells []string) {
 	return cells
 }
 
-// scale makes a row's counts those of the book's time, give or take what a clock shows.
+// scale is the factor from a row's counts to those of the book's time; 1 if the row lasted that long, but for 0.05 s.
 func scale(r *result.Row) float64 {
 	if r.Seconds <= 0 || math.Abs(r.Seconds-reference.BookSeconds) < 0.05 {
 		return 1

@@ -2,8 +2,8 @@
 // what is stored and of nothing else, so that it can be drawn again without Redis; [Text], [Terminal], [Markdown] and
 // [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
 //
-// The tables of a run are made from [result.Metrics] alone. What stored codes mean is in words.go. A result may be from
-// somebody else: every renderer strips control characters and escapes what its format gives a meaning.
+// Tables of rows show the [result.Metrics] and no other numbers. What stored codes mean is in words.go. A result may be
+// somebody else's: every renderer strips control characters and escapes what its format gives a meaning.
 package view
 
 import (
@@ -25,12 +25,12 @@ type Block struct {
 	Heading  string
 	Note     []string
 	Table    *Table
-	Map      bool // a page shows signs in the table; its column 1 is told of in the block after it, and so on
+	Map      bool // HTML shows signs for the cells' tones; the heading of column i links to block i of the Doc, from 0
 	Figure   *Figure
-	Schedule *Figure // drawn in place of its Table where a picture can be
+	Schedule *Figure // HTML draws it in place of the Table
 }
 
-// A Table is a table in words. Its first columns name its rows: where it is cut in several, each has them.
+// A Table is a table in words. Its first columns name its rows: if it is cut in several, each part has them.
 type Table struct {
 	Headings []string
 	Rows     [][]Cell // each with a cell for each heading
@@ -51,10 +51,10 @@ type Tone string
 const (
 	plain  Tone = ""
 	good   Tone = "good"
-	awhile Tone = "awhile" // others were kept out for a while
+	awhile Tone = "awhile" // others were kept out for a while, or their orders failed
 	never  Tone = "never"  // others never got in
 	bad    Tone = "bad"
-	broken Tone = "broken" // so is a promise
+	broken Tone = "broken" // a promise was broken
 )
 
 // NewTable makes a table without rows.
@@ -69,10 +69,10 @@ func (t *Table) add(cells ...Cell) {
 	t.Rows = append(t.Rows, row)
 }
 
-// tone sets that of a cell of the last row.
+// tone sets the tone of a cell of the last row.
 func (t *Table) tone(i int, tone Tone) { t.Rows[len(t.Rows)-1][i].Tone = tone }
 
-// Wrapping says of which columns the texts are prose, which may be broken into lines.
+// Wrapping says which columns hold prose, which may be broken into lines.
 func (t *Table) Wrapping(headings ...string) *Table {
 	t.prose = headings
 	return t
@@ -82,7 +82,7 @@ func cells(texts ...string) []Cell {
 	return mapped(texts, func(text string) Cell { return Cell{Text: text} })
 }
 
-// without leaves out the columns after the first in which every cell is one of those.
+// without leaves out the columns, except the first, in which every cell is one of the idle texts.
 func (t *Table) without(idle ...string) *Table {
 	keep := []int{0}
 	for i := 1; i < len(t.Headings); i++ {
@@ -114,7 +114,7 @@ func (t *Table) each(f func(string) string) *Table {
 	return done
 }
 
-// each is the document with a function applied to all its texts, those of figures excepted.
+// each is the document with a function applied to all its texts, except those of figures.
 func (d *Doc) each(f func(string) string) *Doc {
 	done := &Doc{Title: f(d.Title), Facts: mapped(d.Facts, f), Findings: mapped(d.Findings, f)}
 	for _, b := range d.Blocks {

@@ -14,7 +14,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each what happens and why.
+// Faults is the report of what scenarios found: a table of all, and one for each scenario, with what happened and why.
 func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{
@@ -45,7 +45,7 @@ func Faults(f *verify.Faults) *Doc {
 	return d
 }
 
-// faultFindings are broken promises, harm, and an end or a server that leaves the table without weight.
+// faultFindings are broken promises, what makes the table count less (an early end, no Redis), and the harm in it.
 func faultFindings(f *verify.Faults) (all []string) {
 	for _, b := range f.Broken() {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
@@ -84,7 +84,7 @@ func faultFindings(f *verify.Faults) (all []string) {
 	return atMost(all)
 }
 
-const brokenMark = "!" // ends a cell of a promise that was broken
+const brokenMark = "!" // ends a cell in which a promise was broken
 
 func extent(all []float64) string {
 	least, most := fmt.Sprintf("%.1f", slices.Min(all)), fmt.Sprintf("%.1f", slices.Max(all))
@@ -115,7 +115,7 @@ func faultTable(f *verify.Faults) *Table {
 	return t
 }
 
-// scenarioTable is what a scenario did to the schemes, the worst first, those with the same finding in one line.
+// scenarioTable is what a scenario did to the schemes, the worst first; those with the same finding share a line.
 func scenarioTable(found []verify.Finding) *Table {
 	type line struct {
 		verify.Finding
@@ -134,7 +134,7 @@ func scenarioTable(found []verify.Finding) *Table {
 		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
 	})
 	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
-	const many = 5 // schemes: the longest line, if it has more, is not worth their names
+	const many = 5 // schemes: the line with the most, if it has so many, says "all others" instead of their names
 	most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
 	for _, l := range lines {
 		if len(lines) > 1 && len(most) >= many && l.schemes[0] == most[0] {
@@ -151,7 +151,7 @@ func scenarioTable(found []verify.Finding) *Table {
 			why += fmt.Sprintf("; BROKEN PROMISE: %q", l.Broken)
 		}
 		t.Add(l.Happened(), kept, strings.Join(l.schemes, ", "), why)
-		tells := 0 // of its observations
+		tells := 0 // the column that is toned: what happened or, if others were kept out, how long
 		if tone := toneOf(l.Finding); tone == awhile || tone == never {
 			tells = 1
 		}
@@ -162,7 +162,7 @@ func scenarioTable(found []verify.Finding) *Table {
 
 // Explored is the report of searches: a table of all, and the shortest schedule to the first harm of each scheme.
 func Explored(r *verify.Explorations) *Doc {
-	harmed := map[string]bool{} // of each scheme, whether it was
+	harmed := map[string]bool{} // by scheme
 	searched, harms := 0, 0
 	for _, e := range r.Searches {
 		harmed[e.Scheme] = harmed[e.Scheme] || e.Harm != ""
@@ -269,7 +269,7 @@ func schedule(e verify.Explored) Figure {
 	return Figure{Name: e.Scheme, Title: title, Schedule: e.Diagram}
 }
 
-// scheduleBlock is a harm with its shortest schedule: a table where nothing can be drawn, and else a picture.
+// scheduleBlock is a harm with its shortest schedule, as a table and as a picture.
 func scheduleBlock(e verify.Explored, again string) Block {
 	figure := schedule(e)
 	head, rows := e.Diagram.Cells()

@@ -12,7 +12,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A Figure is dots with intervals or lines, in panels with the same axes, or a schedule with a lifeline a client.
+// A Figure is dots with intervals or lines, in panels with the same axes, or a schedule with a lifeline per client.
 type Figure struct {
 	Name  string // by which --figure asks for it
 	Title string
@@ -61,7 +61,7 @@ func Figures(run *result.Run) []Figure {
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
 
-// throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked.
+// throughput shows the median of each group, place by place, without open loops, whose rate was asked for.
 func throughput(run *result.Run) Figure {
 	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
 	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
@@ -82,7 +82,7 @@ func (f *Figure) panel(title string) *Panel {
 	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
 }
 
-// oneOf is the first element that is, or a new one at the end.
+// oneOf is the first element for which a function is true, or fresh, which it then appends.
 func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
 	i := slices.IndexFunc(*all, is)
 	if i < 0 {
@@ -120,7 +120,7 @@ func swept(run *result.Run) Figure {
 	return f
 }
 
-// latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
+// latencies shows percentiles of the waits of each group, over N: one in N purchases waited longer.
 func latencies(run *result.Run) Figure {
 	f := Figure{
 		Name: "latency", Title: "How long purchases take",
@@ -162,7 +162,7 @@ func rates(run *result.Run) Figure {
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
-		if s.drawable(v) && (v != 0 || len(values) > 0) { // or there is no value, and no mark
+		if s.drawable(v) && (v != 0 || len(values) > 0) { // a mark of 0 is none
 			low, high = min(low, v), max(high, v)
 		}
 	}
@@ -175,7 +175,7 @@ func (s Scale) span(values []float64) (low, high float64) {
 	return min(0, low), max(high*1.05, low+1e-9)
 }
 
-// drawable reports whether a value has a place on the scale. A logarithmic one is without 0.
+// drawable reports whether a value has a place on the scale. A logarithmic scale has none for 0.
 func (s Scale) drawable(v float64) bool {
 	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
 	return finite && (v > 0 || !s.Log)

@@ -173,7 +173,7 @@ func HTML(w io.Writer, docs ...*Doc) error {
 	return err
 }
 
-// inline is a figure as it is inserted, because SVG escapes what is written in it.
+// inline is a figure as HTML, which the page does not escape again, because SVG has escaped its texts.
 func inline(f *Figure) (template.HTML, error) {
 	var b bytes.Buffer
 	err := SVG(&b, *f)

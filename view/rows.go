@@ -12,7 +12,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// measured are the groups of a run as tables show them: of each the complete rows, unless there is none.
+// measured are the groups of a run as tables show them: each with its complete rows or, if it has none, the others.
 func measured(run *result.Run) []result.Group {
 	all := run.Groups()
 	for i, g := range all {
@@ -38,7 +38,7 @@ func median(g result.Group, m result.Metric, planned int) compare.Interval {
 	return i
 }
 
-// cell is a metric of a group: the median, and of a rate or a time half of its 95% interval in percent.
+// cell is a metric of a group: the median and, if it is a rate or in milliseconds, half of its 95% interval in percent.
 func cell(g result.Group, m result.Metric, planned int) string {
 	i := median(g, m, planned)
 	text := Number(i.Center, m.Unit)
@@ -105,7 +105,7 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-// rowHeadings and rowCells are a line of such a table behind names; the main table has the verdict of the audit.
+// rowHeadings and rowCells are a line of such a table, after names; in the main table the audit's verdict comes next.
 func rowHeadings(which result.Table, metrics []result.Metric, names ...string) []string {
 	if which == result.Main {
 		names = append(names, "audit")
@@ -135,14 +135,14 @@ func rounds(run *result.Run) []string {
 	return []string{fmt.Sprintf("Medians of %d rounds; ± is half of the 95%% interval of the median.", planned)}
 }
 
-// A remark is something about rows: a code with the values that rows have, or words of its own.
+// A remark is a note on rows: a warning's code with the range of its values, or words of its own.
 type remark struct {
 	code        result.Code
 	text        string
 	least, most float64
-	rows        []string // names
-	times       map[string]int
-	last        *result.Row // of which it was said; a row of several markets may say it for each
+	rows        []string       // names
+	times       map[string]int // by name, how many rows it is about
+	last        *result.Row    // the last such row, which counts once even if it warns for each of several markets
 }
 
 type remarks []remark

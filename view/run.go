@@ -18,7 +18,7 @@ type Named struct {
 	Run  *result.Run
 }
 
-// Run is the report of a run: the book's tables and claims, who is faster, the best of a sweep, figures, and all rows.
+// Run is the report of a run: the book's tables and claims, what is faster, the best of a sweep, figures, and all rows.
 func Run(run *result.Run) *Doc {
 	compared := compare.Of(run)
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
@@ -148,8 +148,8 @@ func wrong(run *result.Run) (all []string) {
 	return all
 }
 
-// fastest says what is known against the first strategy, and in a sweep at which places which is known to be faster
-// than all others; or why nothing is decided. What is there twice, to be compared with itself, counts once.
+// fastest says how each strategy compares with the first or, in a sweep, which is known to be faster than all others at
+// which places; or why nothing is decided. A strategy that is there twice, to be compared with itself, counts once.
 func fastest(run *result.Run, all []compare.Comparison) string {
 	config := run.Manifest.Config
 	if len(all) == 0 {
@@ -166,7 +166,7 @@ func fastest(run *result.Run, all []compare.Comparison) string {
 	if len(config.Axes) == 0 {
 		return against(all, config.Places())
 	}
-	rivals := map[[2]string]bool{} // by place and strategy that met others: whether one is not known to be slower
+	rivals := map[[2]string]bool{} // by place and strategy: whether a strategy that it met is not known to be slower
 	for _, c := range all {
 		a, b := [2]string{c.Place, c.A}, [2]string{c.Place, c.B}
 		rivals[a] = rivals[a] || c.Verdict != compare.Faster
@@ -185,7 +185,7 @@ func fastest(run *result.Run, all []compare.Comparison) string {
 	return "Known to be faster than all others: " + cmp.Or(strings.Join(parts, "; "), "none") + "."
 }
 
-// against says of each strategy what it is against the first, and where, if not everywhere.
+// against says how each strategy compares with the first, and where, if not at every place.
 func against(all []compare.Comparison, places []string) string {
 	if len(all) == 1 {
 		c := all[0]

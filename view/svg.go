@@ -23,7 +23,7 @@ const (
 	panelHead   = 24.0
 	foot        = 44.0 // below a panel: ticks and the axis' label
 	letter      = 7.0  // about how wide one is
-	colours     = 8    // of lines, see figureTemplate
+	colours     = 8    // for lines, see figureTemplate
 )
 
 type drawing struct {
@@ -229,10 +229,10 @@ const (
 	laneGap     = 340.0 // between two lifelines
 	laneMargin  = 84.0  // before the first: times; and behind the last
 	eventHeight = 40.0
-	codeLetter  = 6.7 // about how wide one is of a command
+	codeLetter  = 6.7 // about how wide a letter of a command is
 )
 
-// sequence is the diagram of a schedule while it is drawn. A command that is cut stands in full in its title.
+// sequence is the diagram of a schedule while it is drawn. A command that is cut is in full in the title of its text.
 type sequence struct {
 	drawing
 	verify.Diagram
@@ -277,7 +277,7 @@ func newSequence(title string, d verify.Diagram) *drawing {
 
 func (s *sequence) server() float64 { return s.lanes[len(s.lanes)-1] }
 
-// starred is what stands between asterisks: what happens to a client or a server.
+// starred is a text without its asterisks, and whether it has some: they mark what happens to a client or a server.
 func starred(text string) (happens string, is bool) {
 	happens = strings.TrimSuffix(strings.TrimPrefix(text, "*"), "*")
 	return happens, strings.HasPrefix(text, "*")

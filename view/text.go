@@ -17,7 +17,7 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns a Text has: a wider table is cut in several. Only what cannot be broken exceeds it.
+// Width is how many columns a Text has: a wider table is cut in several. Only what cannot be broken is wider.
 const Width = 100
 
 const gap = "  "
@@ -83,7 +83,7 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 	return err
 }
 
-// fitted cuts a table in as many as a width demands, which all have the columns that name its rows.
+// fitted cuts a table in as many parts as a width demands. All have the columns that name its rows.
 func fitted(t *Table, width int) (parts []*Table) {
 	names := []int{0, 1, 2}[:t.names]
 	columns := names
@@ -98,14 +98,14 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns).broken(width))
 }
 
-// broken has prose broken into lines as far as a width demands, or as a long word allows.
+// broken is the table with prose broken into lines that are as long as a width allows, 16 characters at least.
 func (t *Table) broken(width int) *Table {
 	const shortest = 16 // line of prose
 	width = max(width, t.lines(shortest).width())
 	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
 }
 
-// lines has prose, and headings, broken at spaces into lines of at most this many characters.
+// lines is the table with prose broken at spaces into lines of at most this many characters, and headings to fit cells.
 func (t *Table) lines(limit int) *Table {
 	shown := t.each(func(s string) string { return s })
 	for i, h := range t.Headings {
@@ -145,7 +145,7 @@ func widest(texts []string) (most int) {
 	return most
 }
 
-// trailing are the spaces at the end of a line, before the end of a color.
+// trailing are the spaces at the end of a line, before and after the code that ends a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
 // text draws a table without borders, columns two spaces apart: it looks the same in any terminal or mail.
@@ -233,7 +233,7 @@ func escape(s string) string { return noTag.ReplaceAllString(markup.ReplaceAllSt
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
 
-// Numeric says of each column whether it holds numbers, and besides them nothing but none.
+// Numeric says of each column whether it holds numbers, and besides them only "-" or nothing.
 func (t *Table) Numeric() []bool {
 	all := make([]bool, len(t.Headings))
 	for i := range all {
@@ -244,7 +244,7 @@ func (t *Table) Numeric() []bool {
 	return all
 }
 
-// render draws a table by tablewriter. All columns are padded alike: else tablewriter 1.1.5 cuts cells off.
+// render draws a table with tablewriter. All columns are padded alike: otherwise tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(Cell) string) error {
 	align := make([]tw.Align, len(t.Headings))
 	for i, number := range t.Numeric() {

@@ -36,7 +36,7 @@ func Number(v float64, unit result.Unit) string {
 func digits(v float64) string {
 	size := math.Abs(v)
 	switch {
-	case size >= 1e15: // cannot be; and would not fit an integer much above
+	case size >= 1e15: // nothing measured is so large, and 10,000 times that would not fit an int64
 		return fmt.Sprintf("%.3g", v)
 	case size >= 99.95 || v == math.Trunc(v):
 		return humanize.Comma(int64(math.Round(v)))
@@ -50,7 +50,7 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// percent writes a fraction exactly, as somebody set it: 5%, 98.33%.
+// percent writes a fraction as somebody set it, with two decimals at most: 5%, 98.33%.
 func percent(fraction float64) string {
 	return strconv.FormatFloat(math.Round(fraction*10000)/100, 'f', -1, 64) + "%"
 }
@@ -101,7 +101,7 @@ var unitOf = map[result.Code]result.Unit{
 	result.Busy: result.Share, result.OutOfStock: result.Share, result.NoReply: result.Milliseconds,
 }
 
-// warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.
+// warned are the words of a code for rows that have it with values from least to most, or the code if it is not known.
 func warned(code result.Code, least, most float64) string {
 	words := cmp.Or(warnings[code], "warning "+string(code))
 	value := Number(least, unitOf[code])
@@ -161,7 +161,7 @@ func toneOf(f verify.Finding) Tone {
 	}[f.Verdict]
 }
 
-// again has the words of what is compared with itself, whose name ends in "#2", a third in "#3".
+// again is a name in words: that of a strategy compared with itself ends in "#2", and a third time in "#3".
 func again(name string) string {
 	return strings.NewReplacer("#2", ", the same again (A/A)", "#", ", the same again (A/A) no. ").Replace(name)
 }

@@ -2,8 +2,8 @@
 // the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
 //
 // What slows the machine down hits both rows of a pair alike. [Of] therefore divides inside a round, and takes the
-// median of these ratios. The interval of that median assumes only that rounds are independent of each other. With m
-// pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
+// median of these ratios. The interval of that median assumes only that rounds are independent of each other. Of m
+// comparisons each has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
 // Where a strategy is found faster or slower than itself, nothing in the run is decided: the cause may have made other
 // differences too. The number of rounds is fixed before the first: measuring until a difference appears finds one.
@@ -41,9 +41,9 @@ type Verdict string
 
 // The verdicts.
 const (
-	Faster       Verdict = "faster"        // A: its interval lies above 1
-	Slower       Verdict = "slower"        // A: its interval lies below 1
-	NoDifference Verdict = "no difference" // the interval lies inside 1 +- the margin
+	Faster       Verdict = "faster"        // A: the interval lies above 1
+	Slower       Verdict = "slower"        // A: the interval lies below 1
+	NoDifference Verdict = "no difference" // the interval lies between 1/(1+margin) and 1+margin, even if above or below 1
 	Undecided    Verdict = "not decided"
 )
 
@@ -72,7 +72,7 @@ func Fewest(pairs int) int {
 	return n
 }
 
-// Pairs are the strategies that a plan compares in each place: all others with the first, or in a sweep each two.
+// Pairs are the strategies that a plan compares in each place: all others with the first, or in a sweep every pair.
 func Pairs(plan result.Config) (all [][2]string) {
 	strategies := plan.Strategies()
 	for i, a := range strategies {
@@ -118,7 +118,7 @@ func Of(run *result.Run) []Comparison {
 	return all
 }
 
-// doubt makes all undecided if a strategy differs from itself.
+// doubt makes all comparisons undecided if a strategy differs from itself.
 func doubt(all []Comparison) {
 	for _, c := range all {
 		same := result.Point{Strategy: c.A}.Spec() == result.Point{Strategy: c.B}.Spec()
@@ -180,7 +180,7 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	return c
 }
 
-// word says what the interval of a ratio means. Ratios inside 1 +- the margin are no difference.
+// word says what the interval of a ratio means. Ratios between 1/(1+margin) and 1+margin are no difference.
 func word(low, high, margin float64) Verdict {
 	switch {
 	case low >= 1/(1+margin) && high <= 1+margin:
@@ -228,7 +228,7 @@ func median(values []float64, confidence float64) Interval {
 	return i
 }
 
-// summary is that of values, which it sorts.
+// summary sorts values, and has benchmath summarize them.
 func summary(values []float64, confidence float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 }

@@ -36,7 +36,7 @@ const (
 	Main     Table = "rows"
 	Details  Table = "details"
 	Cost     Table = "cost"    // of a purchase
-	Machine  Table = "machine" // whether it kept up
+	Machine  Table = "machine" // whether the machine kept up
 	OpenLoop Table = "open"    // only rows of an open loop
 )
 
@@ -147,7 +147,7 @@ func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
 }
 
-// traffic makes the Metrics of what a purchase took on connections, over the purchases that began in the measured time.
+// traffic makes the Metrics of what connections carried for orders that began in the measured time, for each purchase.
 func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	per := func(pick func(*Traffic) int64) func(*Row) float64 {
 		return where(of, func(r *Row, t *Traffic) float64 { return ratio(float64(pick(t)), float64(r.WaitMS.Count)) })
@@ -167,7 +167,7 @@ func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
 }
 
-// told is a count that programs of other people need not tell: NaN if they told none.
+// told is a count that programs of --exec need not tell: NaN if they told none.
 func told(r *Row, n int64) float64 {
 	if n == 0 && r.Elsewhere {
 		return nan
@@ -175,12 +175,12 @@ func told(r *Row, n int64) float64 {
 	return float64(n)
 }
 
-// perPurchase turns processor time in seconds into that of each purchase in microseconds.
+// perPurchase turns processor time in seconds into microseconds for each purchase.
 func perPurchase(of func(*Row) *float64) func(*Row) float64 {
 	return where(of, func(r *Row, used *float64) float64 { return ratio(1e6**used, float64(r.Made())) })
 }
 
-// ofCores turns processor time in seconds into the share of all cores.
+// ofCores turns processor time in seconds into a share of all cores.
 func ofCores(of func(*Row) *float64) func(*Row) float64 {
 	return where(of, func(r *Row, used *float64) float64 { return ratio(*used, r.Seconds*float64(r.Cores)) })
 }

@@ -1,5 +1,5 @@
-// Package result holds what a run came to, as it is stored. It measures nothing, and it holds no English: rows carry
-// codes and values, for which package view has the words.
+// Package result holds what a run came to, as it is stored. It measures nothing. Warnings of a row are codes and
+// values, for which package view has the words.
 //
 // A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of it.
 // A [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list of numbers
@@ -16,7 +16,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// A Point is what is measured: the identity of a row, but for its trial. Points can be compared with ==.
+// A Point is what is measured: it identifies a row, together with the trial. Points can be compared with ==.
 type Point struct {
 	Strategy string `json:"strategy"` // canonical spec; one that is compared with itself ends in "#2"
 	Mix      Mix    `json:"mix"`
@@ -63,10 +63,10 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Load is in what a row differs from the usual market, its zero value: sellers list new items all the time, about 64
+// A Load says how a row differs from the usual market, its zero value: sellers list new items all the time, about 64
 // listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
 type Load struct {
-	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
+	Browsers int   `json:"browsers,omitempty"` // workers that look at listings under a shared lock, beside the mix
 	Wallets  int   `json:"wallets,omitempty"`  // how many accounts all buyers share; 0: each from its own
 	Funds    int64 `json:"funds,omitempty"`    // coins of each account at the start; 0: they never run out
 	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: none do.
@@ -75,7 +75,7 @@ type Load struct {
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
 	// HoldMS is how many ms an operation works between its reads and its write, locks held; a script works before both.
 	HoldMS float64 `json:"hold_ms,omitempty"`
-	// RTTMS is by how much each reply to a worker is delayed, as by a network, in milliseconds.
+	// RTTMS is how many ms each reply to a worker is delayed, as by a network.
 	RTTMS   float64 `json:"rtt_ms,omitempty"`
 	Markets int     `json:"markets,omitempty"` // among which the workers are divided, two or more; 0: there is one
 	// Rate is how many orders a second fall due, whether or not a buyer is free; 0: a closed loop.
@@ -110,21 +110,21 @@ type Row struct {
 	Trial   int           `json:"trial"` // from 1
 	Status  stored.Status `json:"status"`
 	Seconds float64       `json:"seconds"` // measured time
-	// Elsewhere: what programs of somebody else did is counted nowhere, but for the retries that they tell.
+	// Elsewhere: programs of --exec traded, which tell nothing of their locks and commands but, if they like, retries.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 
 	// Operations that ended in the measured time.
 	Listed   int64   `json:"listed"`
 	Bought   int64   `json:"bought"`    // in an open loop, orders that fell due in it: see Open.LeftOver
-	PerBuyer []int64 `json:"per_buyer"` // of Made, those of each buyer, to show who starves
+	PerBuyer []int64 `json:"per_buyer"` // Made by each buyer, to show which one starves
 	// Course is Made in intervals of equal length, the last of which may be shorter; CourseSeconds is that length.
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
-	// Operations that began in the measured time, each followed to its end. WaitMS is of purchases made, release
-	// included; in an open loop from when due.
+	// Operations that began in the measured time, each followed to its end. WaitMS is of purchases made, until locks are
+	// released; in an open loop it begins when the order was due.
 	WaitMS      Latency `json:"wait_ms"`
-	ServiceMS   Latency `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
+	ServiceMS   Latency `json:"service_ms,omitzero"`    // of purchases of an open loop, from when a buyer took the order
 	ListMS      Latency `json:"list_ms"`                // of successful listings
 	GivenUpMS   Latency `json:"given_up_ms"`            // of orders that were refused
 	LockWaitMS  Latency `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
@@ -134,7 +134,7 @@ type Row struct {
 	ListRetries int64   `json:"list_retries"`
 	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
 	ListPolls   int64   `json:"list_polls"`
-	// Refused are operations certainly not applied, by market.Reason; ContendedBeside those contended that are no orders.
+	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are contended listings and looks.
 	Refused         map[string]int64 `json:"refused"`
 	ContendedBeside int64            `json:"contended_beside,omitempty"`
 	Unknown         int64            `json:"unknown"`         // operations whose outcome the client does not know
@@ -143,22 +143,22 @@ type Row struct {
 	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
 	TornReads       int64            `json:"torn_reads,omitempty"`
 
-	// What successful purchases took on the connections, failed orders included and browsing not, all together. It is
-	// nil where workers share a connection, of which nobody can tell what it carries for whom.
+	// What connections carried for all orders, refused ones included, in sum; looking at listings does not count. Market
+	// is nil where workers share a connection, because nobody can tell what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
 	// Read at the two ends of the measured time.
 	Commands   *int64   `json:"commands,omitempty"`     // of all workers to the market's servers; nil as Market
 	Background *Traffic `json:"background,omitempty"`   // of renewals, subscriptions and heartbeats of all workers
-	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the market's servers; nil: they do not tell
+	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the main threads of the market's servers; nil: not known
 	ClientCPU  *float64 `json:"client_cpu_s,omitempty"` // of this process
 	OthersCPU  *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
 	StolenCPU  *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
 	Cores      int      `json:"cores,omitempty"`        // of this machine
-	// BusyBuyers is the mean number of buyers who did something, by their clipped times.
+	// BusyBuyers is the mean number of buyers that did something, from times clipped to the measured time.
 	BusyBuyers   float64 `json:"busy_buyers,omitempty"`
-	PresentBuyer float64 `json:"present_buyers,omitempty"` // mean number of buyers who were there
+	PresentBuyer float64 `json:"present_buyers,omitempty"` // mean number of buyers that were there
 
 	Open *Open `json:"open,omitempty"` // nil: the loop was closed
 
@@ -176,7 +176,7 @@ type Latency struct {
 	P99   float64 `json:"p99"`
 	P999  float64 `json:"p999"`
 	Max   float64 `json:"max"`
-	Count int64   `json:"count"` // how many operations stand behind it
+	Count int64   `json:"count"` // how many operations were timed
 }
 
 // Traffic is what connections carried.
@@ -187,14 +187,14 @@ type Traffic struct {
 }
 
 // Open is what an open loop did: orders fall due at times that are fixed beforehand, whether or not a buyer is free.
-// It counts orders that fell due in the measured time, as they stood at its end; GivenUp follows them to theirs.
+// It counts orders that fell due in the measured time: Done and Backlog at its end, GivenUp and Late when they ended.
 type Open struct {
 	Due     int64 `json:"due"`
-	Done    int64 `json:"done"`     // purchases of them, made by the end of the measured time
-	Backlog int64 `json:"backlog"`  // of those due, not done at the end of the measured time
-	GivenUp int64 `json:"given_up"` // got nothing within 10 s
-	Late    int64 `json:"late"`     // done later than SLO after they were due, given up, or not done when the row ended
-	// LeftOver are purchases in the measured time due in the warm-up, and counted only here; of older versions in Bought.
+	Done    int64 `json:"done"`     // made by the end of the measured time
+	Backlog int64 `json:"backlog"`  // neither made nor given up by the end of the measured time
+	GivenUp int64 `json:"given_up"` // got nothing within 10 s, or the account was empty
+	Late    int64 `json:"late"`     // made later than SLO after they were due, given up, or not made when the row ended
+	// LeftOver are purchases in the measured time due in the warm-up: not in Bought, where older versions counted them.
 	LeftOver int64 `json:"left_over,omitempty"`
 }
 
@@ -229,9 +229,9 @@ const (
 	Clipped        Code = "clipped"          // how many times above 60 s are recorded as 60 s
 	Unsteady       Code = "unsteady"         // purchases of the second half over those of the first are not 0.8 to 1.25
 	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
-	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over those within the row: beyond 10%
+	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over their parts within the row: 10% off
 	WarmupUnderway Code = "warm-up-underway" // how many operations of the warm-up were under way at half-time
-	// LeftOver: how many orders due in the warm-up were made in the measured time, if over 1% of those due in it.
+	// LeftOver: how many orders of the warm-up were made in the measured time: over 1% of its own, and more than buyers.
 	LeftOver Code = "left-over"
 	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
 	WereCut  Code = "cut"       // how many operations had not ended when the row had to
@@ -240,7 +240,7 @@ const (
 	Busy        Code = "busy"         // other processes, or machines, took so much, 0 to 1, of this machine's time
 	NoReply     Code = "no-reply"     // for how many ms, over a tenth of the row or a second, no reply came
 	OutOfStock  Code = "out-of-stock" // such a share of orders, over half, came for what was gone, and ever fewer bought
-	Evicted     Code = "evicted"      // the server evicted or expired keys of the market
+	Evicted     Code = "evicted"      // how many keys, of this market or not, the server evicted; the audit found no harm
 	KeysStay    Code = "keys-stay"    // keys could not be removed: Text says why
 )
 
@@ -254,7 +254,7 @@ func (r *Row) Warned(code Code) bool {
 	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
 }
 
-// Problem says in a code why the numbers of a row must not be judged; empty: they may be.
+// Problem says why the numbers of a row must not be judged, in words that follow its name; empty: they may be judged.
 func (r *Row) Problem() string {
 	switch {
 	case r.Status != stored.Complete:
@@ -270,7 +270,7 @@ func (r *Row) Problem() string {
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
 func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
 
-// Made is how many purchases ended in the measured time, those included that an open loop had left over.
+// Made is how many purchases ended in the measured time, orders left over from the warm-up of an open loop included.
 func (r *Row) Made() int64 {
 	if r.Open != nil {
 		return r.Bought + r.Open.LeftOver

@@ -48,11 +48,11 @@ type Config struct {
 	Trials          int     `json:"trials"` // rounds
 	DurationSeconds float64 `json:"duration_seconds"`
 	WarmupSeconds   float64 `json:"warmup_seconds"`
-	// Margin says that ratios so near to 1 are no difference; nil: nothing is compared.
+	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05; nil: nothing is compared.
 	Margin     *float64 `json:"margin,omitempty"`
 	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
 	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
-	// SLOMS is after how many milliseconds an order of an open loop is late; 0: never.
+	// SLOMS is after how many ms an order of an open loop is late; 0: only those that bought nothing are.
 	SLOMS  float64 `json:"slo_ms,omitempty"`
 	Prefix string  `json:"prefix"`
 	Target string  `json:"target"` // the server's address, secrets removed
@@ -85,7 +85,7 @@ type Group struct {
 	Rows []Row
 }
 
-// Problem is the first that one of its rows has; empty: none.
+// Problem is the first Problem that a row of the group has; empty: none.
 func (g Group) Problem() (problem string) {
 	for i := range g.Rows {
 		problem = cmp.Or(problem, g.Rows[i].Problem())
@@ -122,7 +122,7 @@ func (r *Run) Groups() []Group {
 	return all
 }
 
-// CompleteRounds are the rows of the rounds in which each Point of the plan was measured, in the order of rounds.
+// CompleteRounds are the rows of the rounds in which each Point of the plan has a complete row, in the order of rounds.
 func (r *Run) CompleteRounds() [][]Row {
 	byTrial := map[int][]Row{}
 	for _, row := range r.Rows {
@@ -139,7 +139,7 @@ func (r *Run) CompleteRounds() [][]Row {
 	return rounds
 }
 
-// Claim is one claim of what is reproduced and whether the measurement bears it out.
+// Claim is one claim of the book, and whether the measurement bears it out.
 type Claim struct {
 	ID        int      `json:"id"`
 	Text      string   `json:"text"`
@@ -158,8 +158,8 @@ type Judgment string
 const (
 	Holds      Judgment = "holds"          // the interval lies inside the tolerance
 	DoesNot    Judgment = "does not"       // the interval lies outside
-	InEvery    Judgment = "in every round" // so it was, in rounds that are too few for an interval
-	NotDecided Judgment = "not decided"    // it lies on both sides, the rounds are too few for one, or they were cut short
+	InEvery    Judgment = "in every round" // it holds in each, and the rounds are too few for an interval
+	NotDecided Judgment = "not decided"    // the interval lies on both sides, there is none, or rounds are missing
 	NotJudged  Judgment = "not judged"     // nothing can be said: the claim's Measured says why
 )
 
@@ -176,7 +176,7 @@ func (r *Run) Write(w io.Writer) error {
 func ReadRun(r io.Reader) (*Run, error) {
 	var res Run
 	err := stored.Decode(r, &res, "marketsim run --out DIR")
-	if err == nil || res.Schema != 0 && res.Schema != Schema { // whose fields may have been others
+	if err == nil || res.Schema != 0 && res.Schema != Schema { // another schema may have fields that are unknown here
 		err = res.check()
 	}
 	if err != nil {

@@ -39,14 +39,14 @@ func newAdapter(p *program) *cobra.Command {
 	}
 }
 
-// adapted is a lock and a purchase behind lines of text.
+// adapted serves a scheme's lock and its purchases over lines of text, as a judged program does.
 type adapted struct {
 	connection *strategies.Connection
 	locker     lock.Locker // nil: the strategy takes none
-	lease      *lock.Lease // that was acquired last
+	lease      *lock.Lease // acquired last
 }
 
-// newAdapted is what a spec names, as the environment of a judged program says.
+// newAdapted opens what a spec names, with the server, keys and times that a judged program has in its environment.
 func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	schemes, err := fault.Schemes(catalogue.Full(), name)
 	if err == nil && len(schemes) != 1 {

@@ -60,7 +60,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 }
 
 // removeMarkets removes the market under keys, after the other markets of its run, which its note names, and says what
-// it has removed. A note that names a market seen before is refused: it is damaged, or somebody else's.
+// was removed. A note that names a market seen before is refused: it is damaged, or somebody else's.
 func (p *program) removeMarkets(
 	ctx context.Context, server *backend.Server, keys market.Keys, seen map[string]bool,
 ) (err error) {

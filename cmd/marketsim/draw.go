@@ -91,7 +91,7 @@ func (o *output) save(d drawing) error {
 }
 
 func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
-	fmt.Fprint(stderr, "") // removes the line that shows the progress
+	fmt.Fprint(stderr, "") // on a terminal, removes the line that shows the progress
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
@@ -175,7 +175,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// makeFolder makes a folder unless it is there, and makes sure that files can be made in it.
+// makeFolder makes a folder unless it is there, and tries to make a file in it.
 func makeFolder(dir string) error {
 	if dir == "-" {
 		return errors.New("- is no folder: the result is on stdout without it, as --format says")
@@ -190,8 +190,8 @@ func makeFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// store replaces a file in one step, so that a reader never sees half of it, or, unless replace, makes one that nobody
-// else has made. google/renameio would do this, but not on Windows. A device or a pipe is written to as it is.
+// store replaces a file in one step, so that a reader never sees half of it. Without replace it fails if there is one.
+// google/renameio would do this, but not on Windows. A device or a pipe is written to as it is.
 func store(path string, replace bool, write func(io.Writer) error) error {
 	var content bytes.Buffer
 	if err := write(&content); err != nil {

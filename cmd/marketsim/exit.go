@@ -68,7 +68,7 @@ func isUsage(err error) bool {
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }
 
-// isInterruption reports whether err is errInterrupted, alone or joined with nothing else.
+// isInterruption reports whether err is errInterrupted, wrapped or not, and no other error is joined with it.
 func isInterruption(err error) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -88,10 +88,10 @@ func interruptedOr(ctx context.Context, err error) error {
 }
 
 // interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish. It returns a context
-// that ends at the first signal: the command then finishes what is in flight. The second signal closes what the command
-// has started by starting, so that no private server stays behind, and ends the program; a third does not wait for
-// that. A SIGHUP that nohup has the program ignore stays ignored. Whoever reads the output may end at the same signal,
-// as tee does, before the program has tidied up, or live on and read nothing, as less does: see patient.
+// that ends at the first signal: the command then finishes what is in flight. The second signal closes what was begun
+// with starting, so that no private server stays behind, and ends the program; a third does not wait for that. A SIGHUP
+// that nohup has the program ignore stays ignored. The program that reads the output may end at the same signal, as tee
+// does, before this one has tidied up, or live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
@@ -133,7 +133,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// starting calls start, and has what it returns closed at the second signal. During start, leave waits for its end.
+// starting calls start, and notes what that returns for close. While start runs, leave waits.
 func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	return started, err
 }
 
-// leave ends the program, unless it ends by itself.
+// leave closes what was started and ends the program, unless it is ending by itself.
 func (p *program) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,12 +174,12 @@ func (p *program) hurry() {
 // moment is how long a reader may read nothing after an interruption, before the rest of the output is dropped.
 const moment = 2 * time.Second
 
-// A patient writes to a reader that may be slow. After a signal it waits no more: the program must remove its market.
+// A patient writes to a reader that may be slow. After a signal it waits a moment at most: a market must be removed.
 type patient struct {
 	to      *os.File
 	hurried chan struct{} // closed at the first signal
 	once    sync.Once
-	unread  atomic.Bool // a write was given up; nothing is written after the gap
+	unread  atomic.Bool // a write was given up: nothing more is written
 	shown   atomic.Bool // the last line was written by show
 }
 

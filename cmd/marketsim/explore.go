@@ -98,7 +98,7 @@ func exploredBroken(res *verify.Explorations) (err error) {
 	return err
 }
 
-// An exploration is of a scheme, in the markets whose programs can show something of it.
+// An exploration is a scheme and the markets whose programs can show something about it.
 type exploration struct {
 	scheme string
 	in     []tried
@@ -153,7 +153,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	return all, nil
 }
 
-// exploration chooses the programs for a scheme: those that were named, or those that can show something of it.
+// exploration chooses the programs for a scheme: those that were named, or those that can show something about it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range markettest.Markets() {
@@ -222,7 +222,7 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	return b
 }
 
-// again plays the schedule of a token.
+// again plays the schedule of --replay.
 func (f *exploreFlags) again(ctx context.Context) ([]verify.Explored, error) {
 	subject, name, _, err := explore.ParseToken(f.replay)
 	if err != nil {

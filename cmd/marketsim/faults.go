@@ -45,7 +45,7 @@ func newFaults(p *program) *cobra.Command {
 	return cmd
 }
 
-// chosen is what was asked for; by default everything, and with a cluster's scenarios a few strategies.
+// chosen is what was asked for; by default every scenario without a cluster, and every scheme, or on a cluster three.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {

@@ -32,7 +32,7 @@ type judgeFlags struct {
 
 func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
-	python, _ := judge.Adapter("lock", "python") // which there is
+	python, _ := judge.Adapter("lock", "python") // cannot fail: there is one
 	cmd := &cobra.Command{
 		Use:  "judge [--purchase] -- COMMAND [ARG...]",
 		Long: "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
@@ -120,7 +120,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if res == nil && errors.Is(err, judge.ErrAdapter) {
 		return usageError{err}
 	}
-	if res == nil { // else something was concluded
+	if res == nil { // otherwise something was concluded before the error
 		return err
 	}
 	res.Version = version()
@@ -131,7 +131,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	return errors.Join(broken, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// judged is what is found of the program, or by a token.
+// judged is what the searches with the program find, or the schedule of --replay.
 func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 	if f.replay == "" {
 		return judge.Judge(ctx, f.options)
@@ -140,7 +140,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
-	_, name, _, _ := explore.ParseToken(f.replay) // which it has been
+	_, name, _, _ := explore.ParseToken(f.replay) // cannot fail: run has parsed it
 	of := verify.Explored{Scheme: strings.Join(f.options.Command, " "), Program: name, Schedules: 1}
 	return &verify.Explorations{
 		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{f.options.Found(of, one)},

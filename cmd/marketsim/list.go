@@ -60,7 +60,7 @@ func kept() ([]named, error) {
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
 }
 
-// told describes all that has a name, or a lock with parameters. What results say of it comes first.
+// told describes what has a name, or a lock with parameters. What results say about it comes first.
 func told(name string, all []named) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.Of(catalogue.Full(), name)
@@ -108,7 +108,7 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 	return docs, nil
 }
 
-// found is what results say about a scheme: what broke it, in which version of its source, and what a search found.
+// found is what results say about a scheme: what broke it, in which version of its library, and what searches found.
 func found(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
@@ -202,5 +202,5 @@ func scenarioTable() *view.Table {
 	return t
 }
 
-// everyScenario are those that run by default, and those that run only when they are named.
+// everyScenario lists those that run by default, then those of a cluster, which run only when they are named.
 func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }

@@ -56,14 +56,14 @@ type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
 	passwords      []string // of the user's servers, to be kept out of errors
-	quiet          bool     // nobody wants to see how far it is
+	quiet          bool     // progress is not shown
 
-	mu      sync.Mutex     // held while something is started
+	mu      sync.Mutex     // held while something is started, and by leave
 	closers []func() error // close what was started, when a second signal ends the program
 	over    bool           // the program ends by itself
 }
 
-// run is the whole program: main without the process. It returns an error for exitCode, in words for the user.
+// run is main without what belongs to the process. It returns an error for exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	p := &program{args: args, stdout: stdout, stderr: stderr}
 	root := newRoot(p)
@@ -222,7 +222,7 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
-// folders are those of absolute paths, and secrets the values of what is named like one, in a command of --exec.
+// folders are those of absolute paths, and secrets the values after names such as "token", in a command of --exec.
 var (
 	folders = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
 	secrets = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)

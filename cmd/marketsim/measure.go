@@ -28,7 +28,7 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// measure measures a plan on servers that it starts, stores the result after each row, and draws it.
+// measure measures a plan on servers of the user's or its own, stores the result after each row, and draws it.
 func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if plan.server.target != nil {
 		p.passwords = append(p.passwords, plan.server.target.Password)
@@ -205,7 +205,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures until a row fails or the user stops it, and stores the result after each. Audits find what is wrong.
+// rounds measures until a row fails or the user stops it, and stores the result after each. wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
@@ -231,8 +231,8 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
-			done := len(run.Rows) // each took longer than its load: it was also stocked, finished, and audited
-			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
+			done := len(run.Rows)
+			left := time.Since(began) / time.Duration(done) * time.Duration(all-done) // stocking and auditing included
 			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
@@ -251,7 +251,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	return wrong, nil
 }
 
-// progress says how far a command is. A terminal shows only the last such line.
+// progress prints a line on how far a command is. A terminal shows only the last such line.
 func (p *program) progress(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	w, isFile := p.stderr.(*patient)
@@ -277,8 +277,8 @@ func violated(row result.Row, trials int) error {
 		english.Plural(int(row.Audit.ItemProblems), "item", ""), english.Plural(int(row.Audit.MoneyProblems), "account", ""))
 }
 
-// order is the order of the rows in a round. It is drawn from the seed, so that neither changes in the course of a run
-// nor what one row leaves behind for the next favours any. A single round is in the order in which it was asked for.
+// order is the order of the rows in a round. It is drawn from the seed, so that no strategy is favoured by changes in
+// the course of a run, or by what the row before it leaves behind. A single round is in the order that was asked for.
 func (p *plan) order(round int) []int {
 	order := rand.New(rand.NewPCG(p.options.Seed, uint64(round))).Perm(len(p.config.Points))
 	if p.config.Trials == 1 {

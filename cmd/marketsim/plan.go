@@ -66,7 +66,7 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.IntVar(&f.load.Markets, "markets", 0, "`markets` that share the workers, on a cluster over its masters")
 }
 
-// addMeasuring adds the flags of rounds and rows. 0 trials: with a margin, and as many as verdicts on all pairs take.
+// addMeasuring adds the flags of rounds and rows. 0 trials: the command compares, with as many as verdicts take.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
@@ -117,7 +117,7 @@ func (f *rowFlags) measures(
 type plan struct {
 	config   result.Config              // the points of a round, and how many rounds there are
 	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
-	options  bench.Options              // the same for all rows, but for what is started
+	options  bench.Options              // the same for all rows; what is started is added later
 	server   serverPlan
 	out      output
 	drawn    bool                   // the prefix was drawn at random: nobody else uses it
@@ -125,7 +125,7 @@ type plan struct {
 	sloFails bool
 }
 
-// know collects what specs may name: the programs of --exec, too.
+// know collects what specs may name, which includes the programs of --exec.
 func (f *rowFlags) know() error {
 	f.catalogue = catalogue.Full()
 	for _, text := range f.exec {
@@ -191,7 +191,7 @@ func (f *rowFlags) loadOf() result.Load {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseMixes reads --mix. With hot items, which buyers alone trade, the default has no sellers.
+// parseMixes reads --mix. With hot items, which only buyers trade, the default has no sellers.
 func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error) {
 	texts := f.mixes
 	if f.load.Hot > 0 && !cmd.Flags().Changed("mix") {
@@ -293,7 +293,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of a random prefix. That of several markets has no braces, because each has its own.
+// keys are those of --prefix, or of a random prefix. With several markets that has no braces: each market has its own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
@@ -311,7 +311,7 @@ var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches 
 func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
-	inRange := percent >= 0 && percent < 100 // which NaN is not
+	inRange := percent >= 0 && percent < 100 // NaN is not
 	if err != nil || !isPercent || !inRange {
 		return usagef("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)
 	}
@@ -328,7 +328,7 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	return nil
 }
 
-// ahead says how many rows there are, and how long they take, besides stocking, auditing and removing their markets.
+// ahead says how many rows there are, and how long their loads take, without stocking, auditing and removing markets.
 func (p *plan) ahead() string {
 	each := p.options.Warmup + p.options.Duration
 	n := len(p.config.Points)
@@ -339,7 +339,7 @@ func (p *plan) ahead() string {
 	return fmt.Sprintf("%s of %s, at least %s in all", what, each, time.Duration(p.config.Trials*n)*each)
 }
 
-var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // what is not wanted in the name of a folder
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // in the name of a folder, or of a program of --exec
 
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History

@@ -117,7 +117,7 @@ func figuresOf(d drawing) []view.Figure {
 	return nil
 }
 
-// drawFigure draws the named figure of a run, or the shortest schedule to the harm of the named or only scheme.
+// drawFigure draws the named or only figure of the one result: of a run, or the shortest schedule to a scheme's harm.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	var figures []view.Figure
 	if len(all) == 1 {
@@ -168,7 +168,7 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose content tells its kind: a run has rows, faults have findings.
+// loadFile reads a stored result, whose content tells its kind: runs have rows, faults findings, explorations searches.
 func loadFile(path string) (named, error) {
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {

@@ -86,7 +86,7 @@ func newSweep(p *program) *cobra.Command {
 	})
 }
 
-// base is the point from which the axes go. What is an axis has no flag.
+// base is the point whose values the axes change. A flag must not set what an axis sets.
 func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 	for _, axis := range f.axes {
 		flag := string(axis.Name)
@@ -108,11 +108,11 @@ func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 }
 
 const (
-	// The defaults of reproduce: two minutes. A claim takes six rounds in which all rows that it needs are steady.
+	// The defaults of reproduce take two minutes. A verdict needs six rounds at least in which a claim's rows are steady.
 	reproduceDuration = time.Second
 	reproduceWarmup   = 200 * time.Millisecond
 	reproduceTrials   = 9
-	// The same on the embedded server: with what rows need besides their load, 40 seconds on a busy machine.
+	// Those on the embedded server take 40 seconds on a busy machine, seeding and audits included.
 	embeddedDuration = 800 * time.Millisecond
 	embeddedTrials   = 3
 )
@@ -129,7 +129,7 @@ func newReproduce(p *program) *cobra.Command {
 	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) { return published(), nil })
 }
 
-// published are the rows of the book's tables, which begin without listings as the book's do.
+// published are the rows of the book's tables, which begin without listings, as the book's market does.
 func published() (points []result.Point) {
 	for _, r := range reference.Rows() {
 		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
@@ -138,7 +138,7 @@ func published() (points []result.Point) {
 	return points
 }
 
-// shorten takes from a reproduction on the embedded server, whose speed is judged by nobody, what was not asked for.
+// shorten makes a reproduction on the embedded server, whose speed is not judged, as short as its flags allow.
 func (p *plan) shorten() {
 	if !p.asked("trials") {
 		p.config.Trials = embeddedTrials

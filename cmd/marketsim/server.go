@@ -49,8 +49,8 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is started
-// only when it is chosen. An image is pulled only when a container is chosen.
+// starters start a private server; the first that succeeds is taken. As the embedded one always succeeds, a cluster is
+// started only when it is chosen. An image is pulled only when a container is chosen.
 func starters(choice backend.Name) []backend.Starter {
 	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
 	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
@@ -108,7 +108,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	return s, nil
 }
 
-// again is the clean command for the same server, without the password: one from the URL has to be in REDIS_PASSWORD.
+// again is the clean command for the same server. It holds no password: one from the URL has to be in REDIS_PASSWORD.
 func (f serverFlags) again(from string, target backend.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
@@ -164,7 +164,7 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 	return server, nil
 }
 
-// lockServers is how the manifest names the servers of the locks: by address, or those that were started by version.
+// lockServers is how the manifest names the servers of locks: by address, but a private ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
 	var masters []string
 	for _, t := range l.Masters {
@@ -198,7 +198,7 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are the places of a run's markets, the same each time: spread over a cluster's masters if run has no braces.
+// sites are the places of a run's markets, the same at each call: spread over a cluster's masters if run has no braces.
 func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
 		keys := run
@@ -224,7 +224,7 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
 
 // nth are the keys of market i, from 0, of a run with several. They begin with the run's prefix. On a cluster, unless
-// that prefix has braces, each market has its own, with a number that puts it on the i-th master after the first one's.
+// that prefix has braces, each market has its own, with a number in them that puts it i masters after the first market.
 func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
 	cluster := server.Cluster()
 	if cluster == nil || braced(run) {
