@@ -66,8 +66,10 @@ func (p *pair) idle() bool {
 	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
 		return false
 	}
-	for i, c := range p.clients { // a poll is held back, but only for an eighth of a lease
-		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
+	// A poll is held back while the lock is held, but for an eighth of a lease at most: a client may soon give it up.
+	held := slices.ContainsFunc(p.clients, func(c *player) bool { return c.phase == inside })
+	for i, c := range p.clients {
+		if p.can(c) && p.polls(c) && (!held || time.Since(c.sent) > p.lease/8) {
 			h := p.take(c)
 			p.sends(c, h)
 			drawn := len(p.drawn)
