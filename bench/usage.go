@@ -55,7 +55,7 @@ func (m *measurement) openMeters(ctx context.Context) {
 		if in.Dial == nil || slices.ContainsFunc(m.meters, func(of *meter) bool { return of.node == in.node }) {
 			continue
 		}
-		of := &meter{node: in.node}
+		of := &meter{node: in.node, here: true} // until its address says otherwise
 		m.meters = append(m.meters, of)
 		dial := in.Dial
 		if in.cluster != nil { // the meter stays with this master when the slot moves

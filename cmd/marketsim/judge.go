@@ -63,6 +63,7 @@ func newJudge(p *program) *cobra.Command {
 		f.out.add(flags, faultsFormats)
 		f.out.addFolder(flags, exploredFile)
 	})
+	cmd.MarkFlagsMutuallyExclusive("promise", "purchase")
 	return cmd
 }
 
@@ -70,7 +71,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if f.adapter != "" {
 		text, err := judge.Adapter(map[bool]string{true: "purchase", false: "lock"}[f.options.Purchase], f.adapter)
 		if err != nil {
-			return usageError{fmt.Errorf("--adapter: %w", err)}
+			return usagef("--adapter: %w", err)
 		}
 		_, err = fmt.Fprint(p.stdout, text)
 		return err
@@ -78,23 +79,23 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	b := &f.options.Bounds
 	switch {
 	case len(command) == 0:
-		return usageError{errors.New("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")}
+		return usagef("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")
 	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
-		return usageError{fmt.Errorf("%s starts a container, whose processes cannot be stopped from here: "+
-			"run marketsim inside it", command[0])}
+		return usagef("%s starts a container, whose processes cannot be stopped from here: "+
+			"run marketsim inside it", command[0])
 	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
-		return usageError{errors.New("--preemptions and --faults are 0 at least, --pairs is 1")}
+		return usagef("--preemptions and --faults are 0 at least, --pairs is 1")
 	case f.promise != "" && f.promise != "notices-loss":
-		return usageError{fmt.Errorf("--promise: it is notices-loss, and not %q", f.promise)}
+		return usagef("--promise: it is notices-loss, and not %q", f.promise)
 	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
-		return usageError{errors.New("--within is more than 0, and --lease 100ms at least")}
+		return usagef("--within is more than 0, and --lease 100ms at least")
 	}
 	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
-		return usageError{fmt.Errorf("--replay: %w", err)}
+		return usagef("--replay: %w", err)
 	}
 	for _, kind := range f.of {
 		if !slices.Contains(judge.Kinds(), explore.Fault(kind)) {
-			return usageError{fmt.Errorf("--of: there is no fault %q; 'marketsim judge --help' names them", kind)}
+			return usagef("--of: there is no fault %q; 'marketsim judge --help' names them", kind)
 		}
 		b.Kinds = append(b.Kinds, explore.Fault(kind))
 	}

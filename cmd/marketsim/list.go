@@ -157,7 +157,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 		}
 	}
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
-		"Locks, as in fine:set-px or coarse:set-px+watchdog:ttl=500ms: " + strings.Join(good, ", ") + ".",
+		"Locks, as in fine:set-px or coarse:set-px+watchdog:poll=10ms: " + strings.Join(good, ", ") + ".",
 		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
 		"'marketsim list NAME' describes one in full; --locks says what each lock promises, " +
 			"--scenarios what 'marketsim faults' can run.",

@@ -180,7 +180,7 @@ func loadFile(path string) (named, error) {
 		return named{}, err
 	}
 	var d drawing
-	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
+	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`":`)) }
 	switch {
 	case has("searches") && !has("rows"):
 		d, err = verify.ReadExplored(bytes.NewReader(content))

@@ -27,7 +27,8 @@ const (
 	disconnect        // a connection ends at its first byte
 )
 
-// A Proxy forwards connections to a server. Its methods are safe for concurrent use.
+// A Proxy forwards connections to a server. Its methods are safe for concurrent use, except two at once that
+// change the fault.
 type Proxy struct {
 	dial     func() (net.Conn, error) // to the server
 	redis    bool                     // it reads commands
