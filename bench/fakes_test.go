@@ -112,7 +112,7 @@ func (s *endless) funds(context.Context, market.UserID) (int64, error) { return 
 
 // fakeMeasurement measures workers without a server.
 func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) *measurement {
-	c.of(shared)
+	c.of(inRedis)
 	m := newMeasurement(c.Point, c.Options)
 	for _, w := range m.sellers {
 		w.purchaser, w.supply = seller(m), &endless{}
@@ -154,9 +154,8 @@ func warned(r result.Row, code result.Code) (float64, bool) {
 	return 0, false
 }
 
-// shared is the subject of fake workers, which have their own Purchasers. Its lock can be shared; that of elsewhere is
-// not kept in Redis.
-var shared, elsewhere = locking(lock.Kind{Shares: true}), locking(lock.Kind{Needs: lock.NeedsZooKeeper})
+// inRedis is the subject of fake workers, which have their own Purchasers. The lock of elsewhere is not kept in Redis.
+var inRedis, elsewhere = locking(lock.Kind{}), locking(lock.Kind{Needs: lock.NeedsZooKeeper})
 
 func locking(kind lock.Kind) strategies.Spec {
 	kind.Name, kind.Params = "none", []param.Param{lock.TimeoutParam}

@@ -91,12 +91,6 @@ func (p *limitedPurchaser) Purchase(ctx context.Context, o market.Order) (market
 	return receipt, err
 }
 
-func (p *limitedPurchaser) Browse(
-	ctx context.Context, l market.Listing, accounts int,
-) (market.Sighting, market.Receipt, error) {
-	return p.Purchaser.(market.Browser).Browse(ctx, l, accounts)
-}
-
 // errLost is an outcome that the client was not told.
 var errLost = errors.New("connection reset by a test")
 

@@ -58,7 +58,7 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 		m.Keys, m.Dial = site.Keys, site.Dial
 		p := &m.point
-		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Browsers, &p.Wallets, &p.Hot, &p.Stock} {
+		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Wallets, &p.Hot, &p.Stock} {
 			*n = share(*n, len(sites), i)
 		}
 		m.stock = listings(m.point, len(sites))

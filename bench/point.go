@@ -134,10 +134,7 @@ func (o Options) rules(p result.Point) []rule {
 			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
 		{p.Mix.Sellers > 0 && p.Hot > 0, "mix",
 			p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
-		{p.Browsers < 0, "browsers", "the number must not be negative"},
-		{p.Browsers > 0 && !kind.Shares, "browsers", p.Strategy + " has no lock that can be shared, as coarse:rw-safe has"},
-		{max(p.Mix.Sellers, p.Mix.Buyers) > MaxWorkers || p.Browsers > MaxWorkers-p.Mix.Sellers-p.Mix.Buyers, "mix",
-			fmt.Sprintf("%s with %d browsers: a row has at most %d workers", p.Mix, p.Browsers, MaxWorkers)},
+		{p.Mix.Buyers > MaxWorkers-p.Mix.Sellers, "mix", fmt.Sprintf("%s: a row has at most %d workers", p.Mix, MaxWorkers)},
 		{p.Wallets < 0 || p.Wallets > p.Mix.Buyers, "wallets",
 			fmt.Sprintf("%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)},
 		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
@@ -196,11 +193,8 @@ func opening(p result.Point) market.Opening {
 }
 
 func account(p result.Point, r role, i int) market.UserID {
-	switch r {
-	case seller:
+	if r == seller {
 		return market.UserID(1 + i)
-	case buyer:
-		return market.UserID(1 + p.Mix.Sellers + i%wallets(p))
 	}
-	return 0
+	return market.UserID(1 + p.Mix.Sellers + i%wallets(p))
 }

@@ -18,21 +18,20 @@ func TestValidate(t *testing.T) {
 		Point: result.Point{
 			Mix: result.Mix{Sellers: 2, Buyers: 3},
 			Load: result.Load{
-				Wallets:  3,
-				Funds:    1,
-				Stock:    MaxStock,
-				HoldMS:   10_000,
-				RTTMS:    1000,
-				Browsers: 1,
-				Rate:     MaxRate,
+				Wallets: 3,
+				Funds:   1,
+				Stock:   MaxStock,
+				HoldMS:  10_000,
+				RTTMS:   1000,
+				Rate:    MaxRate,
 			},
 		},
-		Options: Options{Subject: shared, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
+		Options: Options{Subject: inRedis, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
 	}
 	hot := plan{Point: result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
 		Options: Options{Subject: elsewhere, Duration: time.Second}}
 	several := plan{Point: result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
-		Options: Options{Subject: shared, Duration: time.Second, Sites: make([]Site, 3)}}
+		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)}}
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "several": several} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -49,10 +48,8 @@ func TestValidate(t *testing.T) {
 		{usual, "mix", "at least one seller", func(c *plan) { c.Mix.Sellers = 0 }},
 		{usual, "mix", "such as 5x1", func(c *plan) { c.Mix.Buyers = 0 }},
 		{usual, "mix", "such as 5x1", func(c *plan) { c.Mix.Sellers = -1 }},
-		{usual, "mix", "at most 1000 workers", func(c *plan) { c.Mix = result.Mix{Sellers: 500, Buyers: 500} }},
+		{usual, "mix", "at most 1000 workers", func(c *plan) { c.Mix = result.Mix{Sellers: 500, Buyers: 501} }},
 		{usual, "mix", "at most 1000 workers", func(c *plan) { c.Mix.Buyers = math.MaxInt }},
-		{usual, "browsers", "must not be", func(c *plan) { c.Browsers = -1 }},
-		{usual, "browsers", "can be shared", func(c *plan) { c.Subject = spec(t, "coarse") }},
 		{usual, "wallets", "-1 for 3", func(c *plan) { c.Wallets = -1 }},
 		{usual, "wallets", "4 for 3 buyers", func(c *plan) { c.Wallets = 4 }},
 		{usual, "funds", "-1", func(c *plan) { c.Funds = -1 }},

@@ -14,7 +14,6 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
@@ -23,8 +22,8 @@ import (
 // If a program buys, it returns how many orders a second the program answers for an item that is gone: the pipe's cost.
 func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
-		Funds:    10 * maxPrice, // more than its purchases cost
-		Browsers: min(p.Browsers, 1), Empty: true,
+		Funds: 10 * maxPrice, // more than its purchases cost
+		Empty: true,
 	}}
 	site := o.sites()[0]
 	o.Keys, o.Sites, o.Keep, o.History = site.Keys, nil, false, ""
@@ -140,11 +139,6 @@ func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refu
 	if err := buyer.purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return 0, fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
-	for _, w := range m.browsers {
-		if err := w.rehearseLook(ctx, orders[0]); err != nil {
-			return 0, err
-		}
-	}
 	if err := gates.rehearseWaiting(ctx, seller, buyer); err != nil {
 		return 0, err
 	}
@@ -204,19 +198,6 @@ func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *wor
 	}
 	if fatal(bought) {
 		return fmt.Errorf("purchase after waiting: %w", bought)
-	}
-	return nil
-}
-
-// rehearseLook does once what a browser will do. The item has been sold, and lies with the buyer.
-func (w *worker) rehearseLook(ctx context.Context, o market.Order) error {
-	switch sighting, err := w.look(ctx, o); {
-	case errors.Is(err, errNoBrowser), errors.Is(err, strategies.ErrExclusive):
-		return &PointError{"browsers", err.Error()}
-	case err != nil:
-		return fmt.Errorf("browse: %w", err)
-	case sighting.Torn:
-		return fmt.Errorf("browsing finds the item in %d places", sighting.Places)
 	}
 	return nil
 }

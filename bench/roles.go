@@ -63,18 +63,6 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 	}
 }
 
-func (m *measurement) browse(ctx context.Context, w *worker) {
-	for !m.window.stopped.Load() {
-		for _, o := range m.listings(ctx, w) {
-			if m.window.stopped.Load() {
-				return
-			}
-			_, err := w.look(ctx, o)
-			m.check(ctx, err)
-		}
-	}
-}
-
 // listings are some of those on the market. If there are none it first waits a little, or in a hot market for the bell.
 func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	defer w.spends(time.Now())

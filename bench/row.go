@@ -24,7 +24,7 @@ const (
 )
 
 func (m *measurement) row() result.Row {
-	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
+	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime)
 	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
 	r.Elsewhere = m.Subject.Elsewhere()
 	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
@@ -53,7 +53,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	n := &t.count
 	r.Listed, r.Bought = n[listed], n[bought]
 	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
-	r.Refused, r.ContendedBeside, r.Unknown, r.TornReads = t.refused, n[contendedBeside], n[unknown], n[torn]
+	r.Refused, r.ContendedBeside, r.Unknown = t.refused, n[contendedBeside], n[unknown]
 	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
 	if m.open != nil {
 		r.Bought -= n[leftOver]
@@ -66,7 +66,6 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.GivenUpMS = latency(&t.took[refusedTime])
 	r.LockWaitMS = latency(&t.took[lockWaitTime])
 	r.ListMS = latency(&t.took[listTime])
-	r.BrowseMS = latency(&t.took[browseTime])
 	if r.WaitMS.Count > 0 {
 		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
 	}

@@ -70,12 +70,9 @@ func TestTallies(t *testing.T) {
 			}
 			cost := traffic{market: backend.Counts{Commands: 9}, lockServers: backend.Counts{BytesSent: 5}}
 			for _, t := range []*tally{rapid.SampledFrom([]*tally{first, second}).Draw(t, "worker"), whole} {
-				switch at % 3 {
-				case 0:
+				if at%2 == 0 {
 					t.listed(s, r, err)
-				case 1:
-					t.browsed(s, market.Sighting{}, r, err)
-				default:
+				} else {
 					t.ordered(s, cost, r, err)
 				}
 			}
@@ -95,21 +92,20 @@ func TestTallies(t *testing.T) {
 	})
 }
 
-// Orders that gave up are told from listings and looks that did: of more than all orders nobody can give up.
+// Orders that gave up are told from listings that did: of more than all orders nobody can give up.
 func TestContendedOrders(t *testing.T) {
 	w := newWindow()
 	w.begin(0, time.Hour)
-	count, s := newTally(w, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime), span{0, 0, 1}
+	count, s := newTally(w, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime), span{0, 0, 1}
 	for range 3 {
 		count.listed(s, market.Receipt{}, market.ErrContended)
-		count.browsed(s, market.Sighting{}, market.Receipt{}, market.ErrContended)
 	}
 	count.ordered(s, traffic{}, market.Receipt{}, market.ErrContended)
 	count.ordered(s, traffic{}, market.Receipt{}, nil)
 	var r result.Row
 	new(measurement).fill(&r, count)
 	metric := result.MetricNamed("given_up_share")
-	if share := metric.Of(&r); r.Refused["contended"] != 7 || r.ContendedOrders() != 1 || share != 0.5 {
+	if share := metric.Of(&r); r.Refused["contended"] != 4 || r.ContendedOrders() != 1 || share != 0.5 {
 		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2", r.ContendedOrders(), r.Refused, share)
 	}
 }

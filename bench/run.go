@@ -107,10 +107,10 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 // A measurement is one row while it is measured: its markets, its workers, and what they share.
 type measurement struct {
 	Options
-	point                     result.Point
-	markets                   []*rowMarket
-	sellers, buyers, browsers []*worker
-	history                   *history.Writer
+	point           result.Point
+	markets         []*rowMarket
+	sellers, buyers []*worker
+	history         *history.Writer
 
 	window *window
 	open   *openLoop // nil: the loop is closed
@@ -134,11 +134,10 @@ func newMeasurement(p result.Point, o Options) *measurement {
 	}
 	add(seller, &m.sellers, p.Mix.Sellers)
 	add(buyer, &m.buyers, p.Mix.Buyers)
-	add(browser, &m.browsers, p.Browsers)
 	return m
 }
 
-func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
+func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers) }
 
 func (m *measurement) in(market *rowMarket) []*worker {
 	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
@@ -216,8 +215,6 @@ func (m *measurement) work(ctx context.Context) {
 		switch {
 		case w.role == seller:
 			everybody.Go(func() { m.sell(operations, w) })
-		case w.role == browser:
-			everybody.Go(func() { m.browse(operations, w) })
 		case m.open != nil:
 			buyers.Go(func() { m.serve(operations, w) })
 		default:

@@ -53,7 +53,6 @@ const (
 	refusedTime
 	lockWaitTime
 	listTime
-	browseTime
 	kinds // how many there are
 )
 
@@ -71,11 +70,10 @@ const (
 	listRetries
 	polls
 	listPolls
-	contendedBeside // listings and looks that gave up under contention
+	contendedBeside // listings that gave up under contention
 	unknown
 	leasesLost
 	failedReleases
-	torn
 	late // orders of an open loop: bought, but after the SLO
 	due  // those that a buyer took; report adds the others
 	made // those that ended in a purchase
@@ -179,7 +177,9 @@ func (t *tally) listed(s span, receipt market.Receipt, err error) {
 	}
 	t.count[listRetries] += int64(receipt.Retries)
 	t.count[listPolls] += int64(receipt.Polls)
-	t.beside(err)
+	if market.Reason(err) == market.Reason(market.ErrContended) {
+		t.count[contendedBeside]++
+	}
 	if err == nil {
 		t.took[listTime].note(time.Duration(s.end - s.start))
 	}
@@ -209,25 +209,6 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 		t.lockHold += receipt.LockHold
 	case market.Refused(err): // an open loop's order may try several listings: each counts by itself
 		t.took[refusedTime].note(time.Duration(s.end - s.start))
-	}
-}
-
-func (t *tally) browsed(s span, sighting market.Sighting, receipt market.Receipt, err error) {
-	if !t.operation(s, receipt, err) {
-		return
-	}
-	t.beside(err)
-	if err == nil {
-		t.took[browseTime].note(time.Duration(s.end - s.start))
-		if sighting.Torn {
-			t.count[torn]++
-		}
-	}
-}
-
-func (t *tally) beside(err error) {
-	if market.Reason(err) == market.Reason(market.ErrContended) {
-		t.count[contendedBeside]++
 	}
 }
 

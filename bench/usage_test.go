@@ -57,7 +57,7 @@ func TestNoReply(t *testing.T) {
 		t.Errorf("%v, warnings %v; want one of 400 ms without a reply", err, row.Warnings)
 	}
 	for seconds, most := range map[time.Duration]time.Duration{1: 100, 5: 500, 10: 1000, 60: 1000} {
-		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: shared, Duration: seconds * time.Second})
+		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)
 		for silent, want := range map[time.Duration]bool{most: false, most + 1: true} {
 			m.markets[0].silent = silent * time.Millisecond
@@ -88,7 +88,7 @@ func TestUsageWarnings(t *testing.T) {
 		"stolen":                      {client: 1, server: 1, stolen: 0.06 * cores, want: result.Busy},
 		"few others":                  {client: 1, server: 1, others: 0.04 * cores},
 	} {
-		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: shared, Duration: 1})
+		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: 1})
 		m.meters = []*meter{{here: !c.far}}
 		m.first = reading{at: time.Unix(0, 0), servers: []float64{min(0, c.server)}}
 		m.last = reading{at: time.Unix(10, 0), servers: []float64{c.server}, client: c.client,

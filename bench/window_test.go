@@ -175,7 +175,7 @@ func TestFailureEndsTheRow(t *testing.T) {
 
 // TestLimits: the ends of a row allow an operation what its strategy allows it, and what it does besides.
 func TestLimits(t *testing.T) {
-	usual := Options{Subject: shared}.limit(result.Point{})
+	usual := Options{Subject: inRedis}.limit(result.Point{})
 	for name, want := range map[string]time.Duration{
 		"watch": usual, "watch:timeout=1s": usual - 5*time.Second, "fine": usual, "fine:timeout=30s": usual + 20*time.Second,
 		"fine-wallet": usual + 10*time.Second, "lua": usual - 10*time.Second,

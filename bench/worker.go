@@ -25,18 +25,17 @@ import (
 type role string
 
 const (
-	seller  role = "seller"
-	buyer   role = "buyer"
-	browser role = "browser" // looks at listings beside the mix
+	seller role = "seller"
+	buyer  role = "buyer"
 )
 
-// A worker is one seller, buyer or browser. Its methods serve one goroutine.
+// A worker is one seller or buyer. Its methods serve one goroutine.
 type worker struct {
 	market    *rowMarket
 	role      role
 	number    int           // among the workers of its role, from 0
 	place     int           // among all workers of the row, from 0
-	account   market.UserID // for which it trades; 0 for a browser
+	account   market.UserID // for which it trades
 	purchaser market.Purchaser
 	opened    *strategies.Connection // nil: it is not connected
 	supply    supply
@@ -60,7 +59,7 @@ const idle = math.MaxInt64 // worker.underway of one that makes no operation
 
 func newWorker(m *rowMarket, w *window, r role, number, place int, account market.UserID, random *rand.Rand) *worker {
 	kinds := map[role][]kind{
-		seller: {listTime}, buyer: {purchaseTime, refusedTime, lockWaitTime}, browser: {browseTime},
+		seller: {listTime}, buyer: {purchaseTime, refusedTime, lockWaitTime},
 	}[r]
 	if r == buyer && m.point.Hot > 0 {
 		kinds = append(kinds, listTime)
@@ -198,25 +197,6 @@ func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Ti
 		return fmt.Errorf("purchase item %d: %w", o.Item, err)
 	}
 	return err
-}
-
-var errNoBrowser = errors.New("it takes no lock that browsers could share")
-
-func (w *worker) look(ctx context.Context, o market.Order) (market.Sighting, error) {
-	browser, ok := w.purchaser.(market.Browser)
-	if !ok {
-		return market.Sighting{}, errNoBrowser
-	}
-	start := time.Now()
-	w.underway.Store(w.at(start))
-	sighting, receipt, err := browser.Browse(ctx,
-		market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, opening(w.market.point).Accounts)
-	w.tally.browsed(w.since(start), sighting, receipt, err)
-	w.underway.Store(idle)
-	if fatal(err) {
-		return sighting, fmt.Errorf("browse item %d: %w", o.Item, err)
-	}
-	return sighting, err
 }
 
 // fatal reports whether an operation failed because of the environment. A row that went on would measure the failure.

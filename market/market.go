@@ -100,17 +100,10 @@ type ending func() error
 
 func (e ending) Close() error { return e() }
 
-// A Sighting is what a browser saw of one item, in several reads.
-type Sighting struct {
-	Places int  // inventories and listings that held the item
-	Torn   bool // the reads do not fit one state of the market: the item was not in exactly one place
-}
-
 // A Browser reads an item while nobody can change it; several can do so at the same time. Each serves one worker.
 type Browser interface {
-	// Browse reads a listing, the inventories of accounts 1 to accounts, and the listing again. Errors are those of a
-	// Purchaser that writes nothing.
-	Browse(ctx context.Context, l Listing, accounts int) (Sighting, Receipt, error)
+	// Browse looks whether an item is listed. Errors are those of a Purchaser that writes nothing.
+	Browse(ctx context.Context, l Listing) (Receipt, error)
 }
 
 // The errors that mean "certainly not applied". A Purchaser wraps them; test with errors.Is or [Refused].

@@ -40,7 +40,7 @@ var (
 	claimed  = regexp.MustCompile("(?m)^(\\|.*\\| `faults --scenario (\\S+) --lock (\\S+)` +\\| )([^|]*[^| ])( *\\|)$")
 	compared = regexp.MustCompile(`(?m)^(    marketsim compare (\S+) (\S+)((?: --\S+ \S+)*) +# )(.+)$`)
 	mixes    = regexp.MustCompile(`--mix (\S+)`)
-	loads    = regexp.MustCompile(`--(browsers|wallets|funds|hot|stock|hold|rtt|markets) (\S+)`)
+	loads    = regexp.MustCompile(`--(wallets|funds|hot|stock|hold|rtt|markets) (\S+)`)
 	link     = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)                         // to a file of this module
 	stop     = regexp.MustCompile("(?m)^\\| (\\S+\\.go): `(?:(\\w+)\\.)?(\\w+)` \\|") // in a debugger
 )

@@ -147,7 +147,7 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 		k.purchases++
 	}
 	k.op, k.wanted = op, k.names(k.wanted[:0], op.Item, op.Buyer, k.purchases)
-	if err := k.acquire(ctx, &r, k.Locker.Acquire, false); err != nil {
+	if err := k.acquire(ctx, &r, k.Locker.Acquire); err != nil {
 		return r, err
 	}
 	err = k.guarded(ctx, op)
@@ -189,7 +189,7 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 
 // acquire takes the wanted locks in order, or none of them.
 func (k *locked) acquire(ctx context.Context, r *market.Receipt,
-	take func(context.Context, string) (*lock.Lease, error), shared bool,
+	take func(context.Context, string) (*lock.Lease, error),
 ) (err error) {
 	start, polls := time.Now(), lock.PollsOf(k.Locker)
 	k.held = k.held[:0]
@@ -197,7 +197,7 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		if i > 0 {
 			k.Steps.At(ctx, step.Between)
 		}
-		h := held{Holding: lock.Holding{Name: name, Shared: shared, Called: time.Now()}}
+		h := held{Holding: lock.Holding{Name: name, Called: time.Now()}}
 		h.Lease, err = take(ctx, name)
 		if err != nil {
 			break
@@ -274,56 +274,23 @@ func (k *locked) releaseLast(ctx context.Context) error {
 	return err
 }
 
-// ErrExclusive is returned by Browse.
-var ErrExclusive = errors.New("lock is exclusive: browsers need one that can be shared")
-
 var _ market.Browser = (*locked)(nil)
 
-// Browse reads under the locks that a listing takes, held shared, by separate commands: a lock that admits a writer
-// between them shows as a torn read.
-func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (
-	s market.Sighting, r market.Receipt, err error,
-) {
+// Browse reads under the locks that a listing takes, held shared.
+func (k *locked) Browse(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
 	shared, ok := k.Locker.(lock.SharedLocker)
 	if !ok {
-		return s, r, ErrExclusive
+		return r, errors.New("lock is exclusive: a browser needs one that can be shared")
 	}
 	k.wanted = k.names(k.wanted[:0], l.Item, 0, k.purchases)
-	if err := k.acquire(ctx, &r, shared.AcquireShared, true); err != nil {
-		return s, r, err
+	if err := k.acquire(ctx, &r, shared.AcquireShared); err != nil {
+		return r, err
 	}
-	s, err = k.look(ctx, l, accounts)
+	err = k.Redis.ZScore(ctx, k.Keys.Market(), market.Member(l.Item, l.Seller)).Err()
+	if errors.Is(err, redis.Nil) { // it is not listed
+		err = nil
+	}
 	r.LeaseLost = k.release(ctx, &r)
 	r.LockHold = time.Since(k.since)
-	return s, r, beforeWrite(err)
-}
-
-// look reads where an item is: on the market, in which inventories, and on the market again.
-func (k *locked) look(ctx context.Context, l market.Listing, accounts int) (s market.Sighting, err error) {
-	listed := func() error { return k.Redis.ZScore(ctx, k.Keys.Market(), market.Member(l.Item, l.Seller)).Err() }
-	before := listed()
-	k.Steps.At(ctx, step.Read)
-	owners := make([]*redis.BoolCmd, accounts)
-	_, err = k.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range owners {
-			owners[i] = p.SIsMember(ctx, k.Keys.Inventory(market.UserID(i+1)), int64(l.Item))
-		}
-		return nil
-	})
-	after := listed()
-	for _, e := range []error{before, err, after} {
-		if e != nil && !errors.Is(e, redis.Nil) {
-			return s, fmt.Errorf("look for item %d: %w", l.Item, e)
-		}
-	}
-	for _, owner := range owners {
-		if owner.Val() {
-			s.Places++
-		}
-	}
-	if before == nil {
-		s.Places++
-	}
-	s.Torn = s.Places != 1 || (before == nil) != (after == nil)
-	return s, nil
+	return r, beforeWrite(err)
 }

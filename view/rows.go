@@ -202,7 +202,6 @@ func (s *remarks) row(r *result.Row) {
 		count(r.Unknown, "operation"), a.Applied, a.NotApplied))
 	say(r.LeasesLost > 0, "found lost when they were released: "+count(r.LeasesLost, "lock"))
 	say(r.FailedReleases > 0, "could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
-	say(r.TornReads > 0, "browsers saw "+count(r.TornReads, "torn read"))
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
 		n, column := r.Refused[reason], reason == "not_listed" || reason == "contended"
 		say(n > 0 && !column, fmt.Sprintf("refused because of %s: %s", reason, count(n, "operation")))

@@ -81,7 +81,6 @@ func Metrics() []Metric {
 			{"list_polls", "list polls", Number, Details, func(r *Row) float64 { return told(r, r.ListPolls) }},
 			{"leases_lost", "leases lost", Number, "", func(r *Row) float64 { return told(r, r.LeasesLost) }},
 			{"failed_releases", "failed releases", Number, Details, func(r *Row) float64 { return told(r, r.FailedReleases) }},
-			{"torn_reads", "torn reads", Number, "", func(r *Row) float64 { return float64(r.TornReads) }},
 		},
 		latency("list_ms", func(r *Row) *Latency { return &r.ListMS }, shown{"mean": {"list avg", Details}}),
 		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
@@ -89,7 +88,6 @@ func Metrics() []Metric {
 		[]Metric{{"lock_hold_ms_mean", "lock held", Milliseconds, Details, func(r *Row) float64 {
 			return cmp.Or(r.LockHoldMS, nan)
 		}}},
-		latency("browse_ms", func(r *Row) *Latency { return &r.BrowseMS }, shown{"mean": {"browse avg", Details}}),
 		traffic("", "", func(r *Row) *Traffic { return r.Market }),
 		traffic("lock_servers_", "lock servers' ", func(r *Row) *Traffic { return r.LockServers }),
 		[]Metric{

@@ -66,9 +66,8 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 // A Load says how a row differs from the usual market, its zero value: sellers list new items all the time, about 64
 // listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
 type Load struct {
-	Browsers int   `json:"browsers,omitempty"` // workers that look at listings under a shared lock, beside the mix
-	Wallets  int   `json:"wallets,omitempty"`  // how many accounts all buyers share; 0: each from its own
-	Funds    int64 `json:"funds,omitempty"`    // coins of each account at the start; 0: they never run out
+	Wallets int   `json:"wallets,omitempty"` // how many accounts all buyers share; 0: each from its own
+	Funds   int64 `json:"funds,omitempty"`   // coins of each account at the start; 0: they never run out
 	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: none do.
 	Hot   int  `json:"hot,omitempty"`
 	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
@@ -90,7 +89,6 @@ func (l Load) String() string {
 			parts = append(parts, name+"="+strconv.FormatFloat(value, 'f', -1, 64)+unit)
 		}
 	}
-	add("browsers", float64(l.Browsers), "")
 	add("wallets", float64(l.Wallets), "")
 	add("funds", float64(l.Funds), "")
 	add("hot", float64(l.Hot), "")
@@ -129,7 +127,6 @@ type Row struct {
 	GivenUpMS   Latency `json:"given_up_ms"`            // of orders that were refused
 	LockWaitMS  Latency `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
 	LockHoldMS  float64 `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
-	BrowseMS    Latency `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
 	Retries     int64   `json:"retries"`                // of orders: aborted transactions and locks' time-outs
 	ListRetries int64   `json:"list_retries"`
 	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
@@ -141,10 +138,9 @@ type Row struct {
 	LeasesLost      int64            `json:"leases_lost"`     // locks found lost after the write was made
 	FailedReleases  int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
 	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
-	TornReads       int64            `json:"torn_reads,omitempty"`
 
-	// What connections carried for all orders, refused ones included, in sum; looking at listings does not count. Market
-	// is nil where workers share a connection, because nobody can tell what it carries for whom.
+	// What connections carried for all orders, refused ones included, in sum. Market is
+	// nil where workers share a connection, because nobody can tell what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 

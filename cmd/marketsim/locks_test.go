@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -83,27 +82,6 @@ func TestMastersOfOnesOwn(t *testing.T) {
 		// A release that did not reach a master in time, on a busy machine, is made good by the end of the lease.
 		eventually(t, "an empty master", func() bool { return len(conn.Keys(t.Context(), "*").Val()) == 0 })
 	}
-}
-
-// TestBrowsersCountTornReads runs readers beside writers, under a lock that keeps them apart. On a busy machine it
-// takes longer until they have looked.
-func TestBrowsersCountTornReads(t *testing.T) {
-	t.Parallel()
-	for length := 300 * time.Millisecond; length < 10*time.Second; length *= 3 {
-		res := measured(t, "run", "--backend", "embedded", "--strategy", "coarse:rw-safe,fine:rw-safe",
-			"--browsers", "2", "--mix", "2x2", "--duration", length.String(), "--warmup", "0s")
-		looked := true
-		for _, row := range res.Rows {
-			looked = looked && row.BrowseMS.Count > 0
-			if row.Browsers != 2 || row.TornReads != 0 {
-				t.Errorf("%s: %d browsers, %d torn reads", row.Strategy, row.Browsers, row.TornReads)
-			}
-		}
-		if looked {
-			return
-		}
-	}
-	t.Error("nobody looked")
 }
 
 // TestLockServersMissing asks for a server that this machine does not have.

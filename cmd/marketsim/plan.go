@@ -56,7 +56,6 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil,
 		"`NAME=COMMAND` makes exec:NAME of a program that buys (see judge --help)")
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
-	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` that look at listings, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
 	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
 	flags.IntVar(&f.load.Hot, "hot", 0, "only this many `items` circulate: buyers list what they bought (mix 0x5)")

@@ -61,7 +61,6 @@ func TestUsageErrors(t *testing.T) {
 		{with("--mix", "9999x1"), "--mix: "},
 		{with("--mix", "1x1,1x1"), "fine 1x1 is asked for twice"},
 		{with("--mix", "5x5,1x1", "--wallets", "2"), "--wallets: 2 for 1 buyers"},
-		{with("--browsers", "1"), "--browsers: "},
 		{with("--funds", "-1"), "--funds: "},
 		{with("--stock", "-1"), "--stock: "},
 		{with("--stock", "20", "--hot", "1"), "--stock: beside hot items"},

@@ -79,7 +79,7 @@ func Unmarshal(text []byte, into any, command string) error {
 		return fmt.Errorf("%s is a JSON %s, which it cannot be", cmp.Or(kind.Field, "the whole"), kind.Value)
 	case err != nil:
 		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-			return fmt.Errorf("the field %s is unknown: it was damaged or edited, or a later marketsim stored it, "+
+			return fmt.Errorf("the field %s is unknown: it was damaged or edited, or another marketsim stored it, "+
 				"which reads it", field)
 		}
 		return fmt.Errorf("it is no JSON: %w", err)

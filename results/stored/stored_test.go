@@ -31,7 +31,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		`{"a":"text"}`:  "a is a JSON string, which it cannot be",
 		"x":             "it is no JSON",
 		`{"a":1} {}`:    "data after the end of the result",
-		`{"a":1,"b":2}`: `the field "b" is unknown: it was damaged or edited, or a later marketsim stored it`,
+		`{"a":1,"b":2}`: `the field "b" is unknown: it was damaged or edited, or another marketsim stored it`,
 	} {
 		var into struct {
 			A int `json:"a"`

@@ -130,8 +130,7 @@ func (p Promises) List() []Promise {
 
 // A Holding is a record of one worker's time with a lock, as that worker saw it. A history of locks consists of these.
 type Holding struct {
-	Name   string
-	Shared bool
+	Name string
 	// The calls of the acquisition and of the release, and their returns. A holder acts from Acquired to Releasing.
 	Called, Acquired, Releasing, Released time.Time
 

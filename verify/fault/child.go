@@ -207,7 +207,7 @@ func (c *served) work(cmd command) event {
 		if !ok {
 			return event{Error: "cannot browse"}
 		}
-		_, receipt, err = browser.Browse(ctx, cmd.Listing, accounts)
+		receipt, err = browser.Browse(ctx, cmd.Listing)
 	default:
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}

@@ -143,7 +143,6 @@ func Check(ctx context.Context, h *History) CheckResult {
 	v := CheckResult{
 		Subject: h.Subject, Mix: h.Mix, Parts: []Part{*items, *accounts, *order, *locks, *tokens}, NotChecked: []string{
 			"that a purchase changes the item and both accounts at one instant: each is judged by itself",
-			"what browsers saw",
 		},
 	}
 	if n := len(keep(h.Holds, func(x Hold) bool { return x.Noticed })); n > 0 {
@@ -167,7 +166,7 @@ func keep[T any](all []T, good func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
 }
 
-// locks checks that no two held a lock at a time, unless both shared it, and that fencing tokens grow. A worker surely
+// locks checks that no two held a lock at a time, and that fencing tokens grow. A worker surely
 // holds from when acquiring has returned until it calls for the release, unless it has noticed that the lock was lost.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
@@ -197,21 +196,18 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap: each of these overlaps
-// the longest exclusive or the longest shared one before it. Holds that meet in one instant may be in either order.
+// overlaps finds holds, sorted by acquisition and release, that overlap: each of these overlaps the longest one before
+// it. Holds that meet in one instant may be in either order.
 func overlaps(p *Part, holds []Hold) {
-	longest := map[bool]Hold{} // by whether it is shared
+	var longest Hold
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
-		for _, shared := range []bool{false, true} {
-			if other := longest[shared]; h.Acquired < other.Releasing && !(shared && h.Shared) {
-				p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
-					other.Worker, seconds(other.Acquired), seconds(other.Releasing),
-					h.Worker, seconds(h.Acquired), seconds(h.Releasing), verify.TwoHolders)
-				break
-			}
+		if h.Acquired < longest.Releasing {
+			p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
+				longest.Worker, seconds(longest.Acquired), seconds(longest.Releasing),
+				h.Worker, seconds(h.Acquired), seconds(h.Releasing), verify.TwoHolders)
 		}
-		if h.Releasing > longest[h.Shared].Releasing {
-			longest[h.Shared] = h
+		if h.Releasing > longest.Releasing {
+			longest = h
 		}
 	}
 }

@@ -192,7 +192,6 @@ func held(worker int, called, acquired, releasing int64, fence int64) Hold {
 	}
 }
 
-func shared(h Hold) Hold  { h.Shared = true; return h }
 func noticed(h Hold) Hold { h.Lost, h.Noticed = true, true; return h }
 func untold(h Hold) Hold  { h.Lost = true; return h }
 func other(h Hold) Hold   { h.Name = "18"; return h }
@@ -210,12 +209,6 @@ func TestLocks(t *testing.T) {
 		{"two locks", []Hold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, ""},
 		{"a long hold, a short one, and one that meets the long one", []Hold{
 			held(1, 0, 1, 9, 0), noticed(held(2, 2, 3, 4, 0)), held(3, 2, 6, 7, 0)}, "held by worker 1"},
-		{"two readers", []Hold{shared(held(1, 0, 1, 5, 0)), shared(held(2, 2, 4, 7, 0))}, ""},
-		{"a reader and a writer", []Hold{shared(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
-		{"a writer and a reader", []Hold{held(1, 0, 1, 5, 0), shared(held(2, 2, 4, 7, 0))}, "two holders"},
-		{"a long reader, a short one and a writer", []Hold{shared(held(1, 0, 1, 9, 0)), shared(held(2, 2, 3, 4, 0)),
-			held(3, 2, 6, 7, 0)},
-			"held by worker 1"},
 		{"lost, and told so", []Hold{noticed(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, ""},
 		{"lost, and told only by the release", []Hold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
 		{"tokens grow", []Hold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 8)}, ""},

@@ -88,7 +88,6 @@ type Op struct {
 type Hold struct {
 	Worker    int    `json:"worker"`
 	Name      string `json:"name"`
-	Shared    bool   `json:"shared,omitempty"`
 	Called    int64  `json:"called"`
 	Acquired  int64  `json:"acquired"`
 	Releasing int64  `json:"releasing"`
@@ -269,7 +268,7 @@ func (r *Recorder) Held(h lock.Holding) {
 		return
 	}
 	r.hold = Hold{
-		Worker: r.worker, Name: h.Name, Shared: h.Shared, Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
+		Worker: r.worker, Name: h.Name, Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
 		Called: r.since(h.Called), Acquired: r.since(h.Acquired),
 		Releasing: r.since(h.Releasing), Released: r.since(h.Released),
 	}

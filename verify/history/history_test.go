@@ -69,7 +69,7 @@ func write(t testing.TB, h *History) string {
 	}
 	for _, x := range h.Holds {
 		recorders[x.Worker-1].Held(lock.Holding{
-			Name: x.Name, Shared: x.Shared, Called: at(x.Called), Acquired: at(x.Acquired), Releasing: at(x.Releasing),
+			Name: x.Name, Called: at(x.Called), Acquired: at(x.Acquired), Releasing: at(x.Releasing),
 			Released: at(x.Released), Fence: x.Fence, Lost: x.Lost, Noticed: x.Noticed,
 		})
 	}
@@ -95,7 +95,7 @@ func everything() *History {
 		},
 		Holds: []Hold{
 			{Worker: 1, Name: "1", Called: 11, Acquired: 12, Releasing: 13, Released: 14, Fence: 3},
-			{Worker: 2, Name: "ü\n", Shared: true, Called: 31, Acquired: 32, Releasing: 33, Released: 34,
+			{Worker: 2, Name: "ü\n", Called: 31, Acquired: 32, Releasing: 33, Released: 34,
 				Lost: true, Noticed: true},
 		},
 		Final: market.Snapshot{
@@ -189,7 +189,7 @@ func TestEachBit(t *testing.T) {
 	whole := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
 	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`) // a key of the data is one of a number or that of no field
 	fields := regexp.MustCompile(`^"(format|header|op|hold|final|run|subject|mix|seed|accounts|funds|began|worker|kind|` +
-		`start|end|item|seller|buyer|price|outcome|reason|error|name|shared|called|acquired|releasing|released|fence|lost|` +
+		`start|end|item|seller|buyer|price|outcome|reason|error|name|called|acquired|releasing|released|fence|lost|` +
 		`noticed|Funds|Inventory|Listings)":$`)
 	mayChange := make([]bool, len(whole))
 	for _, at := range data.FindAllIndex(whole, -1) {

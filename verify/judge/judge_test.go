@@ -318,7 +318,7 @@ func TestJudgedClock(t *testing.T) {
 
 // A program that has not answered is asked no more: its next line may be about what it was told before.
 func TestExecutedAndSilent(t *testing.T) {
-	answersLate := []string{"sh", "-c", "read -r ready; read -r first; echo gone; read -r second; echo bought; cat > /dev/null"}
+	answersLate := []string{"sh", "-c", "read -r ready; read -r first; echo gone; read -r second; echo bought; cat"}
 	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}
 	defer env.Redis.Close()
 	p, closer, err := judge.Strategy("exec:late", answersLate).New(env)

@@ -7,17 +7,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
-	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/modules/redis"
@@ -44,9 +41,12 @@ func (Starter) Name() backend.Name { return backend.NameContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
-// engine cannot run the image. It first removes the containers that killed processes of this machine left.
+// engine cannot run the image.
 //
 // For the whole process it turns testcontainers' log off, and with NoPull its reaper, which is an image of its own.
+// Without the reaper a killed process leaves its container behind, until somebody removes all that testcontainers made:
+//
+//	docker rm --force --volumes $(docker ps --all --quiet --filter label=org.testcontainers)
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
 	if s.NoPull {
@@ -57,10 +57,6 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	maker, err := process("self")
-	if err == nil { // else this is not Linux, and none is found again
-		removeAbandoned(ctx, engine.Client, maker)
-	}
 	image := cmp.Or(s.Image, "redis:7-alpine")
 	limited, end := context.WithTimeout(ctx, startTimeout)
 	defer end()
@@ -77,7 +73,6 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 			Reader: strings.NewReader("requirepass " + password), ContainerFilePath: config, FileMode: 0o644,
 		}),
 		testcontainers.WithCmdArgs(config, "--save", "", "--appendonly", "no"),
-		testcontainers.WithLabels(map[string]string{makerLabel: maker}),
 		testcontainers.WithAdditionalLifecycleHooks(hooks),
 		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
 			loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -150,45 +145,4 @@ func remove(c *redis.RedisContainer) error {
 		return fmt.Errorf("removing the Redis container: %w", err)
 	}
 	return nil
-}
-
-const makerLabel = "marketsim.process" // which has made a container
-
-// process names a process of Linux, given its id or "self": by the boot of this machine, the namespace of its id and
-// its user, because an engine may have users on several machines and in containers of one; then by its id and when it
-// began, because ids are used again. The error wraps fs.ErrNotExist if it has ended.
-func process(id string) (string, error) {
-	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	namespace, err2 := os.Readlink("/proc/self/ns/pid")
-	text, err3 := os.ReadFile("/proc/" + id + "/stat")
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return "", err
-	}
-	stat := string(text)
-	id, _, _ = strings.Cut(stat, " ")
-	// The name after the id stands in parentheses and may hold anything; the third and the 22nd field are what follows.
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if state := fields[0]; state == "Z" || state == "X" { // only its parent has not noticed
-		return "", fmt.Errorf("process %s has ended: %w", id, fs.ErrNotExist)
-	}
-	return fmt.Sprintf("%s %s %d %s %s", strings.TrimSpace(string(boot)), namespace, os.Getuid(), id, fields[19]), nil
-}
-
-// removeAbandoned removes the containers of processes that have ended, of those that run where self, this one, does.
-func removeAbandoned(ctx context.Context, engine *client.Client, self string) {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
-	labelled := client.Filters{}.Add("label", makerLabel)
-	all, _ := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
-	for _, c := range all.Items {
-		maker := c.Labels[makerLabel]
-		fields := strings.Fields(maker)
-		if len(fields) != 5 || !slices.Equal(fields[:3], strings.Fields(self)[:3]) {
-			continue
-		}
-		now, err := process(fields[3])
-		if errors.Is(err, fs.ErrNotExist) || err == nil && now != maker {
-			_, _ = engine.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		}
-	}
 }
