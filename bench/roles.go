@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-const pause = time.Millisecond // how long a buyer or browser waits when nothing is listed
+const pause = time.Millisecond // how long a buyer waits when nothing is listed
 
 // sell lists items until the row stops. In an open loop it pauses while enough are listed.
 func (m *measurement) sell(ctx context.Context, w *worker) {

@@ -139,8 +139,8 @@ type Row struct {
 	FailedReleases  int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
 	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
 
-	// What connections carried for all orders, refused ones included, in sum. Market is
-	// nil where workers share a connection, because nobody can tell what it carries for whom.
+	// What connections carried for all orders, refused ones included, in sum. Market is nil where workers share a
+	// connection, because nobody can tell what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
