@@ -21,7 +21,7 @@ func TestOnACluster(t *testing.T) {
 	on := cluster{testkit.Cluster(t)}
 	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
-	t.Run("SlotMoves", on.slotMoves)
+	t.Run("FailsOver", on.failsOver)
 	t.Run("MasterDies", on.masterDies)
 }
 
@@ -88,79 +88,52 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	on.clean(t)
 }
 
-// slotMoves: the slot of a market moves while its workers trade, and stays half moved until they have met that. Every
-// outcome is known.
-func (on cluster) slotMoves(t *testing.T) {
-	for _, name := range []string{"watch", "coarse:set-px", "fine:set-px", "fine:set-px:write=fused", "lua"} {
+// failsOver: a row whose market's master hands its slots to its replica, and goes on as a replica itself, ends and says
+// what to do. It is audited where the market is then, and nothing is left. Each is on a master of its own: a second
+// failover of the same one would be refused for a second.
+func (on cluster) failsOver(t *testing.T) {
+	sites := on.marketsOn(t, 1)
+	for i, name := range []string{"watch", "coarse:setnx", "lua"} {
 		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
 			c := config(t, on.Server, spec(t, name))
-			c.Keys = testkit.Keys(t)
-			c.Dial, c.Mix = on.Server.Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}
-			c.buys(300)
-			gate := step.Hold(step.BeforeWrite)
-			c.steps = func(r role) step.Observer {
-				if r == buyer {
-					return gate.Observe
-				}
-				return nil
-			}
-			moved := make(chan error, 1)
+			c.Keys, c.Dial = sites[i].Keys, sites[i].Dial
+			c.timed(time.Minute)
+			gate := step.Hold(step.Written)
+			c.steps = func(role) step.Observer { return gate.Observe }
+			failed := make(chan error, 1)
 			go func() {
 				<-gate.Reached()
-				moved <- on.moveHalfway(ctx, c.Keys, gate.Open)
+				gate.Open()
+				failed <- on.failOver(t.Context(), c.Keys.Prefix())
 			}()
-			row, err := c.run(ctx)
-			if err := <-moved; err != nil {
-				t.Fatal(err)
+			row, err := c.run(t.Context())
+			testkit.Succeeds(t, <-failed)
+			if row.Status != stored.Incomplete || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 {
+				t.Errorf("%s, bought %d, %d unknown, audit %+v", row.Status, row.Bought, row.Unknown, row.Audit)
 			}
-			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 || row.Bought < 300 {
-				t.Errorf("bought %d, %d unknown, audit %+v, %v", row.Bought, row.Unknown, row.Audit, err)
+			for _, says := range []string{"or serves the market's slot no longer", "MOVED", "run it again"} {
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("the error is %v, want one that says %q", err, says)
+				}
 			}
 			on.clean(t)
 		})
 	}
 }
 
-// moveHalfway moves the slot of a market to another master. When one account has moved, and somebody is held, it lets
-// them go on, and moves the rest when the server has refused something.
-func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()) error {
-	defer goOn()
-	to, err := on.OtherMaster(ctx, keys.Prefix())
+// failOver makes the replica of a key's master the master, when it has all that the master has.
+func (on cluster) failOver(ctx context.Context, key string) error {
+	from, err := on.Master(ctx, key)
 	if err != nil {
 		return err
 	}
-	move, err := on.BeginMove(ctx, keys.Prefix(), to)
+	to, err := on.ReplicaOf(ctx, from)
 	if err != nil {
 		return err
 	}
-	if err := move.Keys(ctx, keys.User(3)); err != nil { // of the first buyer
-		return err
-	}
-	conn, err := on.Server.Dialer(keys.Prefix())(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	refused := func() string {
-		fields, _ := conn.InfoFields(ctx, "errorstats")
-		return fields["errorstat_ASK"] + fields["errorstat_TRYAGAIN"]
-	}
-	before := refused()
-	goOn()
-	err = backend.Await(ctx, time.Millisecond, func() error {
-		if refused() == before {
-			return fmt.Errorf("nothing was refused while the slot moved")
-		}
-		return nil
+	return backend.With(ctx, on.Redises[to].Target, func(conn *backend.Conn) error {
+		return conn.ClusterFailover(ctx).Err()
 	})
-	if err != nil {
-		return err
-	}
-	if err := move.Keys(ctx); err != nil {
-		return err
-	}
-	return move.End(ctx)
 }
 
 // masterDies: a row whose market's master dies ends, says why and what to do, and blames no strategy.

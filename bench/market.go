@@ -109,7 +109,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 		return fmt.Errorf("%w: it evicted %d during the row, possibly locks and accounts among them: "+
 			"its maxmemory-policy is %s; set noeviction, or raise maxmemory", ErrKeysLost, n, now.policy)
 	}
-	if now.process != m.kept.process && !m.moved(ctx, conn.Addr()) {
+	if now.process != m.kept.process {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
@@ -120,27 +120,15 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot, now served at an address, has left a master that lives on: nothing is lost.
-func (m *rowMarket) moved(ctx context.Context, now string) bool {
-	if m.cluster == nil || now == m.home.Addr {
-		return false
-	}
-	conn, err := backend.Dial(ctx, m.home)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	fields, err := conn.InfoFields(ctx, "replication")
-	return err == nil && fields["role"] == "master"
-}
-
-// unserved says what to do about an error which shows that a master of the market's cluster is gone.
+// unserved says what to do about an error which shows that a master of the market's cluster is gone, or serves the
+// market no longer.
 func (m *rowMarket) unserved(err error) error {
 	if m.cluster == nil || !backend.Redirected(err) && !backend.Broken(err) {
 		return err
 	}
 	other := slices.IndexFunc(m.cluster.Masters(), func(master backend.Target) bool { return master.Addr != m.home.Addr })
-	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; "+
+	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had, "+
+		"or serves the market's slot no longer: %w; "+
 		"see that every slot is served (redis-cli --cluster check %s), and run it again",
 		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
@@ -202,8 +190,7 @@ func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.
 	return all, last
 }
 
-// judge audits one market, and does it again if its slot moved meanwhile: a scan that continues on another server may
-// leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits one market. If it finds nothing wrong, evicted is how many keys the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {
@@ -214,10 +201,7 @@ func (m *rowMarket) judge(
 		return v, 0, err
 	}
 	defer conn.Close()
-	for from := ""; from != conn.Addr() && err == nil; {
-		from = conn.Addr()
-		v, err = market.Audit(ctx, conn.Client, m.Keys, opening(m.point), ledgers...)
-	}
+	v, err = market.Audit(ctx, conn.Client, m.Keys, opening(m.point), ledgers...)
 	switch {
 	case err != nil:
 		return v, 0, err

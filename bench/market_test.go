@@ -317,7 +317,7 @@ func TestEvictionOfOthers(t *testing.T) {
 	}
 }
 
-// What another server has evicted, to which the market's slot has moved, was not the market's.
+// What another server has evicted, which took the place of the market's, was not the market's.
 func TestEvictionsOfAnotherServer(t *testing.T) {
 	m := &rowMarket{kept: keeping{process: "first", evicted: 5}}
 	if n := m.evictions(keeping{process: "first", evicted: 7}); n != 2 {

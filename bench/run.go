@@ -93,6 +93,9 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	closing := m.close()           // also after a load that failed
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
+	if cluster := m.markets[0].cluster; cluster != nil {
+		_ = cluster.Refresh(lasting) // the markets may have other masters by now; if nobody says so, the audit fails
+	}
 	if !errors.Is(err, ErrKeysLost) {
 		var auditing error
 		row.Audit, auditing = m.audit(lasting, &row)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -128,9 +127,6 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	start := time.Now()
 	w.underway.Store(w.at(start))
 	receipt, err := w.purchaser.List(ctx, l)
-	for moved(start, err) {
-		receipt, err = w.purchaser.List(ctx, l)
-	}
 	end := time.Now()
 	w.history.Listed(start, end, l, err)
 	w.ledger.Listed(l, err)
@@ -141,14 +137,6 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 		return fmt.Errorf("list item %d: %w", l.Item, err)
 	}
 	return err
-}
-
-const movesFor = 5 * time.Second // how long an operation is repeated because its market's slot moves
-
-// moved reports whether to make an operation again: its slot moves, or its connection was closed for that reason.
-func moved(start time.Time, err error) bool {
-	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
-	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
 }
 
 func (w *worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
@@ -186,9 +174,6 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
 	before := w.traffic()
 	receipt, err := w.purchaser.Purchase(ctx, o)
-	for moved(start, err) {
-		receipt, err = w.purchaser.Purchase(ctx, o)
-	}
 	end := time.Now()
 	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)

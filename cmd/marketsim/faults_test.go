@@ -91,7 +91,7 @@ func TestFaultsAdded(t *testing.T) {
 	if kept != 2 {
 		t.Errorf("%d findings are marked as kept, want 2", kept)
 	}
-	add("--scenario", "slot-moved").exits(t, exitUsage).says(t, "slot-moved is not in that table")
+	add("--scenario", "master-promoted").exits(t, exitUsage).says(t, "master-promoted is not in that table")
 	add("--lock", "coarse:set-px").exits(t, exitUsage).says(t, "coarse:set-px is not in that table")
 	write("{")
 	add().exits(t, exitUsage).says(t, "--add: ")

@@ -10,16 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/market/backend"
 )
 
 const (
 	clusterNodes       = 6
 	clusterNodeTimeout = "500" // milliseconds of silence after which a replica takes over from its master
-
-	migrateBatch = 100 // keys that one MIGRATE takes along
 )
 
 // A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
@@ -110,20 +106,6 @@ func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	return 0, fmt.Errorf("no node is the master of key %q", key)
 }
 
-// OtherMaster returns a master that does not serve a key's slot.
-func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
-	at, err := c.Master(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	for _, master := range c.Server.Cluster().Masters() {
-		if i := slices.Index(c.Addrs(), master.Addr); i >= 0 && i != at {
-			return i, nil
-		}
-	}
-	return 0, errors.New("the cluster has one master")
-}
-
 // ReplicaOf returns which node is the replica of master i.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
@@ -162,83 +144,4 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 		return nil, err
 	}
 	return c.Server, nil
-}
-
-// A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in
-// steps, between which a client meets ASK (the key has moved) and TRYAGAIN (some of its keys have).
-//
-// Source: redis.io, cluster specification, "Live reconfiguration".
-type Move struct {
-	cluster  *Cluster
-	slot     int
-	from, to int
-	ids      []string // of the nodes
-}
-
-// BeginMove begins to move the slot of a key to node to, which must be a master, and moves no key yet. End ends it.
-func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, error) {
-	from, err := c.Master(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	m := &Move{cluster: c, slot: backend.Slot(key), from: from, to: to, ids: make([]string, len(c.Redises))}
-	for _, i := range []int{from, to} {
-		m.ids[i], err = m.do(ctx, i, "cluster", "myid").Text()
-		if err != nil {
-			return nil, m.failed(err)
-		}
-	}
-	err = m.do(ctx, to, "cluster", "setslot", m.slot, "importing", m.ids[from]).Err()
-	if err == nil {
-		err = m.do(ctx, from, "cluster", "setslot", m.slot, "migrating", m.ids[to]).Err()
-	}
-	return m, m.failed(err)
-}
-
-// Keys moves these keys, or all that the slot has if none are named.
-func (m *Move) Keys(ctx context.Context, keys ...string) (err error) {
-	for all := len(keys) == 0; ; {
-		if all {
-			keys, err = m.do(ctx, m.from, "cluster", "getkeysinslot", m.slot, migrateBatch).StringSlice()
-		}
-		if err == nil && len(keys) > 0 {
-			err = m.migrate(ctx, keys)
-		}
-		if err != nil || !all || len(keys) == 0 {
-			return m.failed(err)
-		}
-	}
-}
-
-// End makes the other node the slot's master. All keys must have moved.
-func (m *Move) End(ctx context.Context) error {
-	for _, i := range []int{m.to, m.from} { // in this order there is a master at all times
-		if err := m.do(ctx, i, "cluster", "setslot", m.slot, "node", m.ids[m.to]).Err(); err != nil {
-			return m.failed(err)
-		}
-	}
-	return nil
-}
-
-func (m *Move) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("moving slot %d from %s to %s: %w", m.slot, m.cluster.Addrs()[m.from], m.cluster.Addrs()[m.to], err)
-}
-
-func (m *Move) do(ctx context.Context, i int, args ...any) *redis.Cmd {
-	cmd, node := redis.NewCmd(ctx, args...), m.cluster.Redises[i].Target
-	cmd.SetErr(backend.With(ctx, node, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))
-	return cmd
-}
-
-func (m *Move) migrate(ctx context.Context, keys []string) error {
-	host, port, _ := net.SplitHostPort(m.cluster.Addrs()[m.to])
-	password := m.cluster.Redises[m.to].Target.Password
-	args := []any{"migrate", host, port, "", 0, startTimeout.Milliseconds(), "auth", password, "keys"}
-	for _, key := range keys {
-		args = append(args, key)
-	}
-	return m.do(ctx, m.from, args...).Err()
 }

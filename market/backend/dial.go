@@ -23,7 +23,8 @@
 //
 // The connection's [Stats] count commands, round trips and bytes below every strategy, so that none can forget to.
 // [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own. On Redis
-// Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's ClusterClient would send commands again, too.
+// Cluster a connection goes to its slot's master: see [Cluster.Dialer]. go-redis's ClusterClient would send commands
+// again, too.
 //
 // The exception: under [Pipelining], Dial connects for all workers of a process. They send by the client's
 // AutoPipeline, whose pool has one connection: without one, go-redis quietly turns FullDuplex off. What was handed over
@@ -70,11 +71,8 @@ type Conn struct {
 // Shared reports whether it was dialled under [Pipelining].
 func (c *Conn) Shared() bool { return c.meter.shared }
 
-// Cluster is the Redis Cluster whose slot it follows; nil: none.
+// Cluster is the Redis Cluster to whose slot it belongs; nil: none.
 func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
-
-// Addr is the address of the server that it was connected to last.
-func (c *Conn) Addr() string { return c.dialer.tried().Addr }
 
 // Dial connects to t, logs in and PINGs, all within 4 seconds. Its errors say what to do next and wrap
 // [ErrUnreachable], [ErrAuth] or [ErrTLS] where one applies, or the context's error where the caller ended it.
@@ -108,7 +106,7 @@ func DialOver(ctx context.Context, connect func(context.Context) (net.Conn, erro
 func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d.meter, d.open = newMeter(ctx), map[*countingConn]struct{}{}
+	d.meter = newMeter(ctx)
 	d.delay, _ = ctx.Value(contextKey("delay")).(time.Duration)
 	d.reply, _ = ctx.Value(contextKey("reply")).(time.Duration)
 	d.retries, _ = ctx.Value(contextKey("again")).(int)
@@ -122,9 +120,6 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 
 	d.first.Store(&first)
 	client := redis.NewClient(d.options(t))
-	if d.cluster != nil {
-		client.AddHook(follower{d})
-	}
 	if d.meter.shared {
 		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error { return p.Ping(bounded).Err() })
 	} else {
@@ -190,11 +185,8 @@ type dialer struct {
 	handsOver  bool     // the first connection outlives the client
 	handedOver net.Conn // that connection
 
-	watching atomic.Bool // a WATCH is in force, which belongs to its connection
-
 	mu     sync.Mutex
-	target Target                     // of the last connection
-	open   map[*countingConn]struct{} // connections of go-redis
+	target Target // of the last connection
 }
 
 // options is what the package comment explains.
@@ -257,7 +249,7 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 		}
 		conn = secure
 	}
-	return count(delayed(conn, d.delay, alarm.New), d), nil
+	return count(delayed(conn, d.delay, alarm.New), d.meter), nil
 }
 
 // endless matches a reply of 10 million parts or bytes, or more: go-redis allocates all of them as soon as it has read

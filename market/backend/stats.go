@@ -124,15 +124,8 @@ func (m *meter) judged(commands int, call func() error) error {
 // countingConn counts bytes, round trips, and commands that counter does not see: a subscription's, another module's.
 type countingConn struct {
 	net.Conn
-	*dialer
-	part string // of a command that was written in part
-}
-
-func (c *countingConn) Close() error {
-	c.mu.Lock()
-	delete(c.open, c)
-	c.mu.Unlock()
-	return c.Conn.Close()
+	meter *meter
+	part  string // of a command that was written in part
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
@@ -176,12 +169,9 @@ type countingSyscallConn struct {
 	syscall.Conn
 }
 
-// count wraps conn so that the dialer's meter sees what passes, and the dialer knows until when it is used.
-func count(conn net.Conn, d *dialer) net.Conn {
-	counting := &countingConn{Conn: conn, dialer: d}
-	d.mu.Lock()
-	d.open[counting] = struct{}{}
-	d.mu.Unlock()
+// count wraps conn so that the meter sees what passes.
+func count(conn net.Conn, m *meter) net.Conn {
+	counting := &countingConn{Conn: conn, meter: m}
 	if raw, ok := conn.(syscall.Conn); ok {
 		return countingSyscallConn{counting, raw}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -122,19 +121,11 @@ func (h *hold) bySetNX(take func(context.Context) (bool, error)) {
 	h.take, h.Release, h.undo = take, h.deleteWatched, h.deleteWatched
 }
 
-// moves is how long a release waits for a slot that moves.
-const moves = 5 * time.Second
-
 // deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
 func (h *hold) deleteWatched(ctx context.Context) error {
-	for giveUp := time.Now().Add(moves); ; {
+	for {
 		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error { return h.deleteIfMine(ctx, tx) }, h.key)
-		switch {
-		case errors.Is(err, redis.TxFailedErr):
-		case backend.Redirected(err) && ctx.Err() == nil && time.Now().Before(giveUp):
-			// Its slot moves, and nothing was deleted.
-			time.Sleep(h.env.Params.Duration(PollParam))
-		default:
+		if !errors.Is(err, redis.TxFailedErr) {
 			return h.releases(1, err)
 		}
 	}
@@ -145,10 +136,7 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 		return err
 	}
 	h.env.Steps.At(ctx, step.Looked)
-	cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
-	if redis.IsExecAbortError(err) && backend.Redirected(cmds[0].Err()) {
-		return cmds[0].Err() // why it was discarded
-	}
+	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
 	return err
 }
 

@@ -44,7 +44,7 @@ type clientConfig struct {
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
 type endpoint struct {
 	Network, Addr, Password string
-	Cluster                 bool // a node of a cluster: clients follow the master of the market's slot
+	Cluster                 bool // a node of a cluster: clients go to the master of the market's slot
 }
 
 func endpointOf(t backend.Target) endpoint {

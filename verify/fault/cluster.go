@@ -11,53 +11,15 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify"
 )
 
 // Clustered lists the scenarios on a Redis Cluster. They run if asked for: each starts a cluster, which takes seconds.
 func Clustered() []Scenario {
 	return []Scenario{{
-		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",
-		Needs: "redis-server, redis-cli", OnCluster: true, run: slotMoved,
-	}, {
 		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
 		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
 	}}
-}
-
-// slotMoved moves the market's slot under three buyers: one is held before it writes while a part of the keys moves
-// (TRYAGAIN), one buys when all have (ASK), and one when the slot belongs to the other master (MOVED).
-func slotMoved(s *setup) observed {
-	a, b, c := s.client("A"), s.client("B"), s.client("C")
-	other := must(s.cluster.OtherMaster(s.ctx, s.keys.Market()))
-	move := must(s.cluster.BeginMove(s.ctx, s.keys.Market(), other))
-	a.buyUntil(s.item(0), step.BeforeWrite)
-	check(move.Keys(s.ctx, s.keys.Market()))
-	a.goOn()
-	a.endsWithin(s.ttl / 4)
-	check(move.Keys(s.ctx))
-	b.buy(s.item(1))
-	b.endsWithin(s.ttl / 4)
-	check(move.End(s.ctx))
-	s.strikes(true, "")
-	c.buy(s.item(2))
-	refused, until := false, time.Now().Add(clientTimeout) // the cluster may be down until its nodes have heard of it
-	for i, x := range []*client{a, b, c} {
-		for x.ends().Reason == market.Reason(market.ErrRejected) && time.Now().Before(until) {
-			refused = true
-			s.wait(pollEvery)
-			x.buy(s.item(i))
-		}
-		if !x.op.outcome.Applied() {
-			return s.saw(verify.NotAsked, fmt.Sprintf("a purchase of client %s ends otherwise: %s", x.name, x.op.outcome))
-		}
-	}
-	why := "each buyer follows the slot and is served once"
-	if refused {
-		why += "; a transaction begun before a move is refused, and made again"
-	}
-	return s.saw(verify.NotAsked, why)
 }
 
 const boughtBehind = 3 // how many purchases are made that no replica gets

@@ -130,7 +130,10 @@ func (s *setup) prepare(onCluster bool) {
 	}
 	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
-	s.config.Market.Cluster = s.server.Cluster() != nil
+	if cluster := s.server.Cluster(); cluster != nil {
+		s.config.Market.Cluster = true
+		check(cluster.Refresh(s.ctx)) // a busy machine may have held up a master for so long that its replica took over
+	}
 	s.keys = must(market.NewKeys(s.config.Prefix))
 	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
