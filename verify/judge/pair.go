@@ -29,6 +29,7 @@ type pair struct {
 	program string
 	reached map[string]bool      // the promises that something has put to the test
 	shown   map[verify.Harm]bool // harms that have come a second time
+	hasty   bool                 // a client has sent something else while a request was held back: it gives up soon
 
 	// Of one schedule:
 	name      string // of the lock
@@ -212,6 +213,7 @@ func (p *pair) handle(e event) {
 	case e.held != nil && c.life == nil:
 		e.held.Drop()
 	case e.held != nil:
+		p.hasty = p.hasty || c.phase == acquiring && len(c.waiting) > 0
 		c.waiting = append(c.waiting, e.held)
 	case e.life != c.life: // it is of a program that was killed
 	case e.line == "":

@@ -66,10 +66,13 @@ func (p *pair) idle() bool {
 	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
 		return false
 	}
-	// A poll is held back while the lock is held, but for an eighth of a lease at most: a client may soon give it up.
 	held := slices.ContainsFunc(p.clients, func(c *player) bool { return c.phase == inside })
+	back := p.lease / 8 // for how long a poll is held back while the lock is held
+	if p.hasty {
+		back = p.lease / 50
+	}
 	for i, c := range p.clients {
-		if p.can(c) && p.polls(c) && (!held || time.Since(c.sent) > p.lease/8) {
+		if p.can(c) && p.polls(c) && (!held || time.Since(c.sent) > back) {
 			h := p.take(c)
 			p.sends(c, h)
 			drawn := len(p.drawn)
