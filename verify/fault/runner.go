@@ -40,7 +40,8 @@ type Runner struct {
 	mu    sync.Mutex
 	locks map[lock.Need]*servers.Locks // what locks need
 
-	setups atomic.Int64
+	setups  atomic.Int64
+	playing sync.RWMutex // held for reading while a cell is played
 }
 
 // StartRunner starts a private server for the markets, or else an embedded one. The caller closes the runner.
@@ -76,8 +77,19 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	return err
 }
 
-// Close ends the servers, when every Run has returned.
+// Close ends the servers, when every Run has returned. If one goes on, whose context has ended, Close waits for a few
+// seconds until the servers that cells have of their own are gone, with their folders.
 func (r *Runner) Close() error {
+	ended := make(chan struct{})
+	go func() {
+		r.playing.Lock()
+		defer r.playing.Unlock()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+	}
 	errs := []error{r.Market.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
@@ -169,7 +181,9 @@ func (r *Runner) run(
 					findings[i] = c.found(verify.Stopped, "the run ended before its turn")
 					return ctx.Err()
 				}
+				r.playing.RLock()
 				findings[i], err = r.runCell(ctx, c)
+				r.playing.RUnlock()
 				if err == nil {
 					played <- findings[i]
 				}

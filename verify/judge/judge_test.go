@@ -318,10 +318,10 @@ func TestJudgedClock(t *testing.T) {
 
 // A program that has not answered is asked no more: its next line may be about what it was told before.
 func TestExecutedAndSilent(t *testing.T) {
-	answersLate := []string{"sh", "-c", "read -r ready; read -r first; echo gone; read -r second; echo bought; cat"}
+	const late = "read -r ready; read -r first; echo gone; read -r second; echo bought; read -r end"
 	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}
 	defer env.Redis.Close()
-	p, closer, err := judge.Strategy("exec:late", answersLate).New(env)
+	p, closer, err := judge.Strategy("exec:late", []string{"/bin/sh", "-c", late}).New(env)
 	if err != nil {
 		t.Fatal(err)
 	}
