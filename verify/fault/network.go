@@ -263,7 +263,8 @@ func lateWrite(s *setup) observed {
 func partitionHeals(s *setup) observed {
 	b := s.client("B")
 	s.config.Patience = s.ttl / 2
-	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{s.marketProxy()})
+	atMarket := s.marketProxy()
+	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{atMarket})
 	a := s.client("A")
 	start := a.buyUntil(s.item(0), step.BeforeWrite)
 	for _, p := range proxies {
@@ -273,6 +274,8 @@ func partitionHeals(s *setup) observed {
 	kept := b.keptFrom(s.item(0), start)
 	o, ended := a.endsWithin(time.Millisecond)
 	s.strikes(!ended || o.Unknown(), "it writes in spite of the partition")
+	atMarket.Heal()
+	s.wait(s.ttl / 20) // the write was sent before the release, and arrives before it
 	for _, p := range proxies {
 		p.Heal()
 	}
