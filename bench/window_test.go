@@ -18,12 +18,14 @@ import (
 // one that began in it is part of the waits, whole.
 func TestCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		next, takes := 0, []time.Duration{9, 2, 1, 20, 12} // s: they begin at 0, 9, 11, 12 and 32
+		const s, between = time.Second, endLooks / 2 // none begins or ends just when the row looks
+		// They begin at 0, 9, 11, 12 and 32 s.
+		next, takes := 0, []time.Duration{9*s + between, 2 * s, s, 20 * s, 12 * s}
 		c := on1x1(Options{Warmup: 10 * time.Second, Duration: 10 * time.Second})
 		start := time.Now()
 		_, r := worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
 			next++
-			time.Sleep(takes[next-1] * time.Second)
+			time.Sleep(takes[next-1])
 			return market.Receipt{Retries: next, LockWait: time.Second}, nil
 		})
 		boughtWrong := r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1
@@ -39,7 +41,7 @@ func TestCounted(t *testing.T) {
 			t.Errorf("%v buyers busy, %v there, %d cut", r.BusyBuyers, r.PresentBuyer, r.Cut)
 		}
 		// The purchase that began at 32 s, when the loaded end is just about to be over, is ended without load.
-		if took := time.Since(start); took != 44*time.Second {
+		if took := time.Since(start); took != 44*s+between {
 			t.Errorf("the row took %s", took)
 		}
 	})
