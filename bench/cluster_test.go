@@ -3,11 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -19,7 +20,6 @@ import (
 // TestOnACluster are rows on one Redis Cluster, one after the other.
 func TestOnACluster(t *testing.T) {
 	on := cluster{testkit.Cluster(t)}
-	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("FailsOver", on.failsOver)
 	t.Run("MasterDies", on.masterDies)
@@ -40,44 +40,26 @@ func (on cluster) clean(t *testing.T) {
 	}
 }
 
-// marketsOn are n markets on each master of the cluster.
-func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
+// marketsOn are the keys of a market on each master of the cluster.
+func (on cluster) marketsOn(t *testing.T) []market.Keys {
 	t.Helper()
-	room := map[string]int{}
-	for i := 0; len(sites) < each*len(on.Server.Cluster().Masters()); i++ {
+	found := map[string]market.Keys{}
+	masters := len(on.Server.Cluster().Masters())
+	for i := 0; len(found) < masters; i++ {
 		keys := testkit.Must(market.NewKeys(fmt.Sprintf("test:{%d}:", i)))(t)
-		node := on.Server.Cluster().Master(keys.Prefix()).Addr
-		room[node]++
-		if room[node] <= each {
-			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.Server.Dialer(keys.Prefix())})
-		}
+		found[on.Server.Master(keys.Prefix()).Addr] = keys
 	}
-	return sites
-}
-
-func (on cluster) marketsOnEachMaster(t *testing.T) {
-	c := config(t, on.Server, spec(t, "fine:set-px"))
-	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
-	c.Mix = result.Mix{Sellers: 6, Buyers: 7}
-	c.buys(700)
-	row, err := c.run(t.Context())
-	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 700 {
-		t.Fatalf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
-	}
-	if row.ServerCPU == nil || *row.ServerCPU <= 0 || row.OthersCPU != nil {
-		t.Errorf("servers used %v s, others %v", row.ServerCPU, row.OthersCPU)
-	}
-	on.clean(t)
+	return slices.Collect(maps.Values(found))
 }
 
 // keysElsewhere: a key that a lock makes on another master of a private cluster is found.
 func (on cluster) keysElsewhere(t *testing.T) {
-	sites := on.marketsOn(t, 1)
+	markets := on.marketsOn(t)
 	c := config(t, on.Server, spec(t, "watch"))
-	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
-	other := testkit.Must(sites[1].Dial(t.Context()))(t)
+	c.Keys, c.Dial, c.Private = markets[0], on.Server.Dialer(markets[0].Prefix()), true
+	other := testkit.Must(on.Server.Dialer(markets[1].Prefix())(t.Context()))(t)
 	defer other.Close()
-	stray := sites[1].Keys.Lock("market")
+	stray := markets[1].Lock("market")
 	c.steps = func(role) step.Observer {
 		return func(ctx context.Context, _ step.Name) { other.Set(ctx, stray, 1, 0) }
 	}
@@ -92,11 +74,11 @@ func (on cluster) keysElsewhere(t *testing.T) {
 // what to do. It is audited where the market is then, and nothing is left. Each is on a master of its own: a second
 // failover of the same one would be refused for a second.
 func (on cluster) failsOver(t *testing.T) {
-	sites := on.marketsOn(t, 1)
+	markets := on.marketsOn(t)
 	for i, name := range []string{"watch", "coarse:setnx", "lua"} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, on.Server, spec(t, name))
-			c.Keys, c.Dial = sites[i].Keys, sites[i].Dial
+			c.Keys, c.Dial = markets[i], on.Server.Dialer(markets[i].Prefix())
 			c.timed(time.Minute)
 			gate := step.Hold(step.Written)
 			c.steps = func(role) step.Observer { return gate.Observe }

@@ -31,14 +31,10 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
-// With several [Options.Sites], seller i and buyer i work in market i modulo the number of sites.
+// rowMarket is the market of a row: what its workers share, and what the driver does with it before and after the load.
 type rowMarket struct {
-	Options                  // the row's, with this market's place
-	point   result.Point     // the row's, with this market's part of the workers and items
-	node    string           // as Site.Node
-	others  []market.Keys    // in the first market: the keys of the others, which its note names
-	first   market.Keys      // in the others: the keys of the first
+	Options                  // the row's
+	point   result.Point     // the row's
 	process lock.Process     // what the locks of its workers share
 	cluster *backend.Cluster // that it lies on; nil: it lies on none, or was not seeded
 	home    backend.Target   // the master of that cluster on which it lay when it was seeded
@@ -52,22 +48,8 @@ type rowMarket struct {
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
-func newMarkets(p result.Point, o Options) (all []*rowMarket) {
-	sites := o.sites()
-	for i, site := range sites {
-		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
-		m.Keys, m.Dial = site.Keys, site.Dial
-		p := &m.point
-		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Wallets, &p.Hot, &p.Stock} {
-			*n = share(*n, len(sites), i)
-		}
-		m.stock = listings(m.point, len(sites))
-		all = append(all, m)
-	}
-	for _, m := range all[1:] {
-		all[0].others, m.first = append(all[0].others, m.Keys), all[0].Keys
-	}
-	return all
+func newMarket(p result.Point, o Options) *rowMarket {
+	return &rowMarket{Options: o, point: p, stock: listings(p), relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 }
 
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
@@ -145,9 +127,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	if m.cluster != nil {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
-	opening := opening(m.point)
-	opening.Others, opening.First = m.others, m.first
-	err = market.Seed(ctx, conn.Client, m.Keys, opening)
+	err = market.Seed(ctx, conn.Client, m.Keys, opening(m.point))
 	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
 			"remove it with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
@@ -155,42 +135,35 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges each market by the ledgers of its workers, which must not trade meanwhile. An error means that a market
-// could not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
+// audit judges the market by the ledgers of its workers, which must not trade meanwhile. An error means that it could
+// not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
-	all := result.Audit{Done: true, OK: true}
-	for _, in := range m.markets {
-		ledgers, _ := m.ledgers(in)
-		v, evicted, err := in.judge(ctx, ledgers)
-		if err != nil {
-			return result.Audit{}, fmt.Errorf("the market could not be audited: %w", err)
-		}
-		if evicted > 0 {
-			row.Warn(result.Evicted, float64(evicted), "")
-		}
-		all.OK = all.OK && v.OK()
-		all.Items, all.Funds = all.Items+v.Items, all.Funds+v.Funds
-		all.ItemProblems, all.MoneyProblems = all.ItemProblems+v.ItemProblems, all.MoneyProblems+v.MoneyProblems
-		all.Applied, all.NotApplied = all.Applied+v.Applied, all.NotApplied+v.NotApplied
-		of := ""
-		if len(m.markets) > 1 {
-			of = in.Keys.Prefix() + " "
-		}
-		for _, problem := range v.Problems {
-			all.Problems = append(all.Problems, of+problem.Text)
-		}
+	ledgers, _ := m.ledgers()
+	v, evicted, err := m.market.judge(ctx, ledgers)
+	if err != nil {
+		return result.Audit{}, fmt.Errorf("the market could not be audited: %w", err)
 	}
-	return all, nil
+	if evicted > 0 {
+		row.Warn(result.Evicted, float64(evicted), "")
+	}
+	a := result.Audit{
+		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
+		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
+	}
+	for _, problem := range v.Problems {
+		a.Problems = append(a.Problems, problem.Text)
+	}
+	return a, nil
 }
 
-func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.ItemID) {
-	for _, w := range m.in(of) {
+func (m *measurement) ledgers() (all []*market.Ledger, last market.ItemID) {
+	for _, w := range m.all() {
 		all, last = append(all, w.ledger), max(last, w.ledger.LastMinted())
 	}
 	return all, last
 }
 
-// judge audits one market. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits the market. If it finds nothing wrong, evicted is how many keys the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {
@@ -240,25 +213,21 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
 }
 
-// remove deletes the markets that were seeded, the first one last: it stays if another cannot be removed, because its
-// note says where the others are. A failure names the command that tries again.
-func (m *measurement) remove(ctx context.Context) (err error) {
-	first := m.markets[0]
-	for _, in := range slices.Backward(m.markets) {
-		if in.ours && (in != first || err == nil) {
-			_, last := m.ledgers(in)
-			err = errors.Join(err, in.remove(ctx, last))
-		}
+// remove deletes the market if it was seeded. A failure names the command that tries again.
+func (m *measurement) remove(ctx context.Context) error {
+	if !m.market.ours {
+		return nil
 	}
+	_, last := m.ledgers()
+	err := m.market.remove(ctx, last)
 	switch {
 	case err != nil && m.Private:
 		return nil // the server ends with its keys
 	case err != nil:
 		return fmt.Errorf("keys of the run are left behind: %w; "+
-			"remove them with 'marketsim clean --redis URL --prefix %s'", err,
-			first.Keys.Prefix())
-	case m.Private && first.ours:
-		return first.undeclared(ctx)
+			"remove them with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
+	case m.Private:
+		return m.market.undeclared(ctx)
 	}
 	return nil
 }
@@ -282,7 +251,7 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 }
 
 // undeclared returns ErrUndeclared, wrapped, if a private server, or a master of its cluster, still has keys after the
-// row's markets are removed: it held nothing else. A master that cannot be asked is left out.
+// row's market is removed: it held nothing else. A master that cannot be asked is left out.
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -313,4 +282,78 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w: %s left %d, such as %s; its lock's Keys have to list every key that it makes, under the prefix",
 		ErrUndeclared, m.Subject, len(left), slices.Min(left))
+}
+
+const keyLooks = time.Second // how often a row checks that its server still has the keys that only the run removes
+
+// silence is how long a server may give no reply in a row of that length; this process itself may be 0.1 s late.
+func silence(row time.Duration) time.Duration {
+	return min(max(row/10, 100*time.Millisecond), time.Second)
+}
+
+// guard asks the server of the market for replies until the load has ended, and notes the longest time in which nothing
+// came from it, neither here nor to a worker. It fails the row when keys are gone that only the run removes.
+func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
+	pause := silence(m.Duration) / 10
+	reply := m.market.replies(ctx, conn)
+	replied := make(chan error, 1)
+	ask := func() { replied <- reply() }
+	go ask()
+	look := time.NewTicker(pause)
+	defer look.Stop()
+	workers := m.all()
+	heard := int64(-1)     // bytes received, as of the last look
+	var last, before int64 // when a look last found more bytes, and when the previous look was
+	for {
+		select {
+		case <-m.window.done:
+			<-replied // after which nobody uses conn any more
+			return
+		case lost := <-replied:
+			time.AfterFunc(pause, ask)
+			if lost != nil {
+				m.window.fail(lost)
+			}
+		case <-look.C:
+			received := conn.Stats.Snapshot().BytesReceived
+			now := max(0, m.window.at(time.Now()))
+			for _, w := range workers {
+				received += w.carried.Snapshot().BytesReceived
+			}
+			if received != heard {
+				heard, last = received, now
+			}
+			silent := time.Duration(before - last) // up to the previous look: new replies may be unread
+			m.market.silent = max(m.market.silent, silent)
+			before = now
+		}
+	}
+}
+
+// replies returns a function that waits for a reply of the server. Every keyLooks it checks that no key is lost.
+func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
+	looked := time.Now()
+	return func() error {
+		if time.Since(looked) < keyLooks {
+			_ = conn.Ping(ctx).Err() // any answer is one
+			return nil
+		}
+		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
+		if err == nil { // otherwise the next reply looks again
+			looked = time.Now()
+		}
+		if err != nil || missing == "" {
+			return nil
+		}
+		why := m.lost(ctx, conn)
+		if !errors.Is(why, ErrKeysLost) { // it cannot be asked why
+			why = m.without(missing)
+		}
+		return why
+	}
+}
+
+func (m *rowMarket) without(key string) error {
+	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: "+
+		"did somebody flush the database, or remove keys under %s?", ErrKeysLost, key, m.Keys.Prefix())
 }

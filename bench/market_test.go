@@ -283,7 +283,7 @@ func TestKeysLost(t *testing.T) {
 			row.timed(time.Hour)
 			row.Keep = c.strategy == "fine" // half a market is of no use, and is not kept
 			got, err := row.run(t.Context())
-			if took := time.Since(lost); took > 5*time.Second {
+			if took := time.Since(lost); took > time.Minute { // of an hour
 				t.Errorf("it took %s to end", took)
 			}
 			if !errors.Is(err, ErrKeysLost) || !strings.Contains(err.Error(), c.says) || got.Audit.Done {

@@ -129,7 +129,7 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 				if took := time.Since(start); took < 35*time.Second || took > 35*time.Second+patience+3*c.service {
 					t.Errorf("it took %s", took)
 				}
-				if n := openStock - m.markets[0].missing.Load(); n < openStock-10 || n > openStock {
+				if n := openStock - m.market.missing.Load(); n < openStock-10 || n > openStock+1 { // two may list for one purchase
 					t.Errorf("%d listings at the end, want about %d", n, openStock)
 				}
 			})

@@ -54,28 +54,13 @@ type Options struct {
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
-	// Sites, if any, are the row's markets, in place of Keys and Dial: workers, wallets, items and stock are divided.
-	Sites   []Site
+
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis
 	Private bool         // the server ends with the run: keys may stay, and a row looks for those that nobody declared
 	History string       // a folder for a record of all trade (not of looks), which package history judges; empty: none
 
 	steps func(role) step.Observer // observes the steps of a worker, and may hold it there; nil: nothing does
-}
-
-// A Site is where one market of a row lies.
-type Site struct {
-	Keys market.Keys
-	Node string // the address of its server when the row begins
-	Dial func(context.Context) (*backend.Conn, error)
-}
-
-func (o Options) sites() []Site {
-	if len(o.Sites) > 0 {
-		return o.Sites
-	}
-	return []Site{{Keys: o.Keys, Dial: o.Dial}}
 }
 
 // ErrPoint is returned, wrapped in a [PointError], for a point that cannot be measured.
@@ -107,12 +92,10 @@ type rule struct {
 	field, why string
 }
 
-// rules are about what is measured and how, then about its load, and then about several markets.
+// rules are about what is measured and how, and then about its load.
 func (o Options) rules(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
-	n := len(o.sites())
 	elsewhere := o.Subject.Elsewhere()
-	few := fmt.Sprintf("for %d markets: each needs one at least", n)
 	return []rule{
 		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
 		{o.Warmup < 0, "warmup", "it must not be negative"},
@@ -145,13 +128,6 @@ func (o Options) rules(p result.Point) []rule {
 		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: the items that circulate are all that there is"},
 		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers that list again are not free when an order is due"},
 		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
-
-		{p.Markets < 0, "markets", "must not be negative"},
-		{max(p.Markets, 1) != n, "markets", fmt.Sprintf("%d, and %d places for them", p.Markets, n)},
-		{n > 1 && (p.Mix.Sellers < n && p.Hot == 0 || p.Mix.Buyers < n), "mix", few},
-		{n > 1 && p.Hot > 0 && p.Hot < n, "hot", few},
-		{n > 1 && p.Wallets > 0 && p.Wallets < n, "wallets", few},
-		{n > 1 && o.History != "", "history", "want one market: an account's number is used in each"},
 	}
 }
 

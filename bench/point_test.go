@@ -30,9 +30,7 @@ func TestValidate(t *testing.T) {
 	}
 	hot := plan{Point: result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
 		Options: Options{Subject: elsewhere, Duration: time.Second}}
-	several := plan{Point: result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
-		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)}}
-	for name, good := range map[string]plan{"usual": usual, "hot": hot, "several": several} {
+	for name, good := range map[string]plan{"usual": usual, "hot": hot} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -68,19 +66,12 @@ func TestValidate(t *testing.T) {
 		{usual, "rate", "NaN", func(c *plan) { c.Rate = math.NaN() }},
 		{usual, "slo", "orders at a rate", func(c *plan) { c.Rate = 0 }},
 		{usual, "slo", "positive", func(c *plan) { c.SLO = -1 }},
-		{usual, "markets", "2, and 1 places", func(c *plan) { c.Markets = 2 }},
-		{usual, "markets", "must not be negative", func(c *plan) { c.Markets = -1 }},
 		{hot, "hot", "1000001 items", func(c *plan) { c.Hot++ }},
 		{hot, "hot", "-1 items", func(c *plan) { c.Hot, c.Mix.Sellers = -1, 1 }},
 		{hot, "stock", "all that there is", func(c *plan) { c.Stock = 1 }},
 		{hot, "mix", "want 0 sellers, such as 0x5", func(c *plan) { c.Mix.Sellers = 1 }},
 		{hot, "rate", "list again are not free", func(c *plan) { c.Rate = 1 }},
 		{hot, "funds", "99: want 100", func(c *plan) { c.Funds = 99 }},
-		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Sellers = 2 }},
-		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Buyers, c.Wallets = 2, 0 }},
-		{several, "hot", "for 3 markets", func(c *plan) { c.Mix.Sellers, c.Hot = 0, 2 }},
-		{several, "wallets", "for 3 markets", func(c *plan) { c.Wallets = 2 }},
-		{several, "history", "want one market", func(c *plan) { c.History = "somewhere" }},
 	} {
 		c.spoil(&c.base)
 		row, err := c.base.run(t.Context())

@@ -16,8 +16,8 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
-// that every command is tried before the load. Removing is tried first: a user who may not remove leaves no key behind.
+// Rehearse does once, in a tiny market under o.Keys, everything that a row of p will do, so that every command is tried
+// before the load. Removing is tried first: a user who may not remove leaves no key behind.
 //
 // If a program buys, it returns how many orders a second the program answers for an item that is gone: the pipe's cost.
 func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {
@@ -25,14 +25,14 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 		Funds: 10 * maxPrice, // more than its purchases cost
 		Empty: true,
 	}}
-	site := o.sites()[0]
-	o.Keys, o.Sites, o.Keep, o.History = site.Keys, nil, false, ""
+	o.Keep, o.History = false, ""
 	gates := rehearsalGates{acquired: step.Hold(step.Acquired), waiting: step.Hold(step.Waiting)}
 	o.steps = gates.of
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	dial := o.Dial
 	o.Dial = func(ctx context.Context) (*backend.Conn, error) {
-		conn, err := site.Dial(ctx)
+		conn, err := dial(ctx)
 		if err == nil {
 			conn.AddHook(refusals{cancel})
 		}
@@ -40,7 +40,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	}
 	m := newMeasurement(p, o)
 	var row result.Row
-	err = m.markets[0].removable(ctx)
+	err = m.market.removable(ctx)
 	if err == nil {
 		row, err = m.drive(ctx, func() (err error) {
 			refused, err = m.rehearse(allowed, &gates)

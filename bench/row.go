@@ -76,7 +76,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 		began := min(courseIntervals, int(math.Ceil(r.Seconds/step)))
 		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
 	}
-	sharing := slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
+	sharing := m.market.shared.Load()
 	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
@@ -118,9 +118,8 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	}
 	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
 	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
-	for _, in := range m.markets {
-		warn(in.silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(in.silent))
-	}
+	silent := m.market.silent
+	warn(silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
 	warn(withoutPurchase(r), result.NothingBought, 0)
 	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
 		return

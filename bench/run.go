@@ -38,7 +38,7 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	m := newMeasurement(p, o)
 	row, err := m.drive(ctx, func() error {
 		m.work(ctx)
-		return m.markets[0].unserved(m.window.failure)
+		return m.market.unserved(m.window.failure)
 	})
 	row.Trial = max(o.Trial, 1)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 			}
 		}
 	}()
-	err = m.markets[0].unserved(m.prepare(ctx))
+	err = m.market.unserved(m.prepare(ctx))
 	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
 			m.window.stop(stored.Interrupted)
@@ -93,8 +93,8 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	closing := m.close()           // also after a load that failed
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
-	if cluster := m.markets[0].cluster; cluster != nil {
-		_ = cluster.Refresh(lasting) // the markets may have other masters by now; if nobody says so, the audit fails
+	if cluster := m.market.cluster; cluster != nil {
+		_ = cluster.Refresh(lasting) // the market may have another master by now; if nobody says so, the audit fails
 	}
 	if !errors.Is(err, ErrKeysLost) {
 		var auditing error
@@ -104,14 +104,14 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	if errors.Is(err, ErrKeysLost) { // an audit or a history would blame the strategy
 		return row, errors.Join(err, m.history.Abandon())
 	}
-	return row, errors.Join(err, m.markets[0].finishHistory(lasting, m.history))
+	return row, errors.Join(err, m.market.finishHistory(lasting, m.history))
 }
 
-// A measurement is one row while it is measured: its markets, its workers, and what they share.
+// A measurement is one row while it is measured: its market, its workers, and what they share.
 type measurement struct {
 	Options
 	point           result.Point
-	markets         []*rowMarket
+	market          *rowMarket
 	sellers, buyers []*worker
 	history         *history.Writer
 
@@ -119,20 +119,18 @@ type measurement struct {
 	open   *openLoop // nil: the loop is closed
 	cut    int64     // operations that began in the window and had not ended when the load did
 
-	meters      []*meter
+	meter       meter
 	first, last reading // at the two ends of the window
 }
 
 // newMeasurement makes a row. Its workers are not connected yet, and no market is open.
 func newMeasurement(p result.Point, o Options) *measurement {
-	m := &measurement{Options: o, point: p, markets: newMarkets(p, o), window: newWindow(), open: newOpenLoop(p, o)}
+	m := &measurement{Options: o, point: p, market: newMarket(p, o), window: newWindow(), open: newOpenLoop(p, o)}
 	add := func(r role, workers *[]*worker, count int) {
 		for i := range count {
-			in := m.markets[i%len(m.markets)]
 			place := len(m.all())
 			random := rand.New(rand.NewPCG(o.Seed, uint64(place)))
-			of := account(in.point, r, i/len(m.markets))
-			*workers = append(*workers, newWorker(in, m.window, r, i, place, of, random))
+			*workers = append(*workers, newWorker(m.market, m.window, r, i, place, account(p, r, i), random))
 		}
 	}
 	add(seller, &m.sellers, p.Mix.Sellers)
@@ -142,19 +140,13 @@ func newMeasurement(p result.Point, o Options) *measurement {
 
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers) }
 
-func (m *measurement) in(market *rowMarket) []*worker {
-	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
-}
-
-// prepare seeds and stocks the markets, and connects the workers. On an error nothing stays open, but keys may stay.
+// prepare seeds and stocks the market, and connects the workers. On an error nothing stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
-	for _, in := range m.markets { // the first one first: its note says where the others are
-		in.ours, err = in.seed(ctx)
-		if err != nil {
-			return err
-		}
+	m.market.ours, err = m.market.seed(ctx)
+	if err != nil {
+		return err
 	}
-	m.history, err = m.markets[0].createHistory()
+	m.history, err = m.market.createHistory()
 	if err != nil {
 		return err
 	}
@@ -173,10 +165,8 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, in := range m.markets {
-		if err := in.stockUp(ctx, m.in(in)); err != nil {
-			return err
-		}
+	if err := m.market.stockUp(ctx, workers); err != nil {
+		return err
 	}
 	for _, w := range workers {
 		if err := w.connect(ctx); err != nil {
@@ -196,10 +186,7 @@ func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
 		err = errors.Join(err, w.close())
 	}
-	for _, in := range m.markets {
-		err = errors.Join(err, in.process.Close())
-	}
-	return err
+	return errors.Join(err, m.market.process.Close())
 }
 
 // work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
@@ -207,8 +194,10 @@ func (m *measurement) work(ctx context.Context) {
 	// An operation outlives an interrupt, so that it can end well, but not its limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	m.openMeters(ctx)
-	defer m.closeMeters()
+	m.openMeter(ctx)
+	if m.meter.conn != nil {
+		defer m.meter.conn.Close() // it has only read
+	}
 	m.first = m.read()
 	m.window.begin(m.Warmup, m.Duration)
 	defer context.AfterFunc(ctx, func() { m.window.stop(stored.Interrupted) })()
@@ -224,11 +213,8 @@ func (m *measurement) work(ctx context.Context) {
 			buyers.Go(func() { m.buy(operations, w) })
 		}
 	}
-	for _, in := range m.markets {
-		i := slices.IndexFunc(m.meters, func(of *meter) bool { return of.node == in.node && of.conn != nil })
-		if i >= 0 {
-			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
-		}
+	if m.meter.conn != nil {
+		everybody.Go(func() { m.guard(operations, m.meter.conn) })
 	}
 	everybody.Go(func() { // buyers end early when their coins are gone
 		buyers.Wait()
@@ -265,9 +251,7 @@ func (m *measurement) watch() {
 		m.cut = m.underway()
 	}
 	m.window.stop(stored.Complete)
-	for _, in := range m.markets {
-		in.relisted.ring() // wakes whoever still waits for it
-	}
+	m.market.relisted.ring() // wakes whoever still waits for it
 }
 
 // underway counts operations that began in the window and have not ended, and orders due in it that still wait.

@@ -17,7 +17,7 @@ const (
 	glanceSize   = 64    // listings that a worker looks at in one go, at most
 	leastGlance  = 4     // the fewest that a buyer of an open loop looks at, however small the stock
 	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
-	openStock    = 1_000 // up at least when an open loop begins, in all markets together
+	openStock    = 1_000 // up at least when an open loop begins
 )
 
 // supply is where a worker gets what it trades in. None of its work is measured.
@@ -71,20 +71,17 @@ func (m *rowMarket) glance() int {
 	return min(glanceSize, max(leastGlance, m.stock/4/m.point.Mix.Buyers))
 }
 
-func listings(p result.Point, markets int) int {
+func listings(p result.Point) int {
 	switch {
 	case p.Empty:
 		return 0
 	case p.Hot+p.Stock > 0:
 		return p.Hot + p.Stock // one of them is 0
 	case p.Rate > 0:
-		return max(listingsEach*p.Mix.Buyers, openStock/markets)
+		return max(listingsEach*p.Mix.Buyers, openStock)
 	}
 	return listingsEach * p.Mix.Buyers
 }
-
-// share is how many of the items belong to owner i, from 0, when owners share them evenly.
-func share(items, owners, i int) int { return (items + owners - 1 - i) / owners }
 
 // stockUp makes and lists the items with which a market begins, many at once. They are divided among the sellers or, if
 // items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.
@@ -105,7 +102,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	}
 	defer conn.Close()
 	for i, w := range owners {
-		for left := share(m.stock, len(owners), i); left > 0; left -= market.BatchSize {
+		for left := (m.stock + len(owners) - 1 - i) / len(owners); left > 0; left -= market.BatchSize { // equal parts
 			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}

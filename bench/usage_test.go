@@ -17,15 +17,21 @@ import (
 func TestUsage(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
-		c.timed(200 * time.Millisecond)
-		row := testkit.Must(c.run(t.Context()))(t)
+		var row result.Row
+		for lasts := 200 * time.Millisecond; lasts < 10*time.Second; lasts *= 4 { // on a machine that stood still
+			c.timed(lasts)
+			row = testkit.Must(c.run(t.Context()))(t)
+			if row.ClientCPU != nil && *row.ClientCPU > 0 {
+				break
+			}
+		}
 		most := row.Seconds * 1.5 * float64(row.Cores)
 		if row.ClientCPU == nil || *row.ClientCPU <= 0 || row.Cores < 1 || *row.ClientCPU > most {
 			t.Errorf("this process used %v s of %d cores", row.ClientCPU, row.Cores)
 		}
 		known := s.Name == backend.NameLocal
 		told := row.ServerCPU != nil
-		if told != known || told && (*row.ServerCPU <= 0 || *row.ServerCPU > 0.3) {
+		if told != known || told && (*row.ServerCPU <= 0 || *row.ServerCPU > 1.5*row.Seconds) {
 			t.Errorf("the server used %v s", row.ServerCPU)
 		}
 		if row.OthersCPU == nil || *row.OthersCPU < 0 || row.StolenCPU == nil || *row.StolenCPU < 0 {
@@ -42,25 +48,28 @@ func TestUsage(t *testing.T) {
 func TestNoReply(t *testing.T) {
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
-	pause := sync.OnceFunc(func() {
-		if err := admin.Do(t.Context(), "client", "pause", 400).Err(); err != nil {
-			t.Error(err)
-		}
-	})
-	c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
-		pause()
-		return next()
-	}))
-	c.timed(2 * time.Second) // the first purchase may come late on a busy machine
-	row, err := c.run(t.Context())
-	if ms, is := warned(row, result.NoReply); err != nil || !is || ms < 300 {
-		t.Errorf("%v, warnings %v; want one of 400 ms without a reply", err, row.Warnings)
+	told := 0.0
+	for try := 0; try < 5 && told < 300; try++ { // a machine that stands still then does not look
+		pause := sync.OnceFunc(func() {
+			if err := admin.Do(t.Context(), "client", "pause", 400).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+		c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
+			pause()
+			return next()
+		}))
+		c.timed(2 * time.Second) // the first purchase may come late on a busy machine
+		told, _ = warned(testkit.Must(c.run(t.Context()))(t), result.NoReply)
+	}
+	if told < 300 {
+		t.Errorf("%v ms without a reply are told, want 400", told)
 	}
 	for seconds, most := range map[time.Duration]time.Duration{1: 100, 5: 500, 10: 1000, 60: 1000} {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)
 		for silent, want := range map[time.Duration]bool{most: false, most + 1: true} {
-			m.markets[0].silent = silent * time.Millisecond
+			m.market.silent = silent * time.Millisecond
 			if _, is := warned(m.row(), result.NoReply); is != want {
 				t.Errorf("%d s, %d ms without a reply: warned %t", seconds, silent, is)
 			}
@@ -89,9 +98,9 @@ func TestUsageWarnings(t *testing.T) {
 		"few others":                  {client: 1, server: 1, others: 0.04 * cores},
 	} {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: 1})
-		m.meters = []*meter{{here: !c.far}}
-		m.first = reading{at: time.Unix(0, 0), servers: []float64{min(0, c.server)}}
-		m.last = reading{at: time.Unix(10, 0), servers: []float64{c.server}, client: c.client,
+		m.meter.here = !c.far
+		m.first = reading{at: time.Unix(0, 0), server: min(0, c.server)}
+		m.last = reading{at: time.Unix(10, 0), server: c.server, client: c.client,
 			machine: c.client + max(0, c.server) + c.others, stolen: c.stolen}
 		if c.far {
 			m.last.machine -= max(0, c.server)

@@ -307,17 +307,16 @@ func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
 	case errors.Is(err, redis.Nil):
-		a.moneyProblem(NoFunds, id, 0, "account of user %d is gone", id)
+		a.moneyProblem(NoFunds, id, "account of user %d is gone", id)
 		return
 	case err != nil:
-		a.moneyProblem(NoFunds, id, 0, "account of user %d has no readable funds (%v)", id, err)
+		a.moneyProblem(NoFunds, id, "account of user %d has no readable funds (%v)", id, err)
 		return
 	case funds != expected:
-		off := funds - expected
-		a.moneyProblem(differs(funds, expected), id, off, "account of user %d holds %d coins, and should hold %d (%+d)",
-			id, funds, expected, off)
+		a.moneyProblem(differs(funds, expected), id, "account of user %d holds %d coins, and should hold %d (%+d)",
+			id, funds, expected, funds-expected)
 	case funds < 0:
-		a.moneyProblem(Overdrawn, id, 0, "account of user %d is overdrawn: %d coins", id, funds)
+		a.moneyProblem(Overdrawn, id, "account of user %d is overdrawn: %d coins", id, funds)
 	}
 	a.result.Funds += funds
 }
@@ -346,10 +345,10 @@ func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args .
 	}
 }
 
-func (a *auditor) moneyProblem(kind ProblemKind, id UserID, off int64, format string, args ...any) {
+func (a *auditor) moneyProblem(kind ProblemKind, id UserID, format string, args ...any) {
 	a.result.MoneyProblems++
 	if a.result.MoneyProblems <= a.described {
-		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Off: off, Text: fmt.Sprintf(format, args...)}
+		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Text: fmt.Sprintf(format, args...)}
 		a.result.Problems = append(a.result.Problems, p)
 	}
 }

@@ -100,7 +100,6 @@ type Problem struct {
 	Item  ItemID // 0: it is about an account, or about what is no item
 	User  UserID // whose account it is; 0: it is about an item
 	Buyer bool   // of an account: an order was made for it, applied or of unknown outcome
-	Off   int64  // of an account: the coins that it holds beyond what it should; below 0, that it lacks
 	Text  string // in words, with the item or the account
 }
 

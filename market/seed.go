@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -36,8 +35,6 @@ type Opening struct {
 	Accounts int
 	Funds    int64
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
-	Others   []Keys // of a run's first market: where its other markets are, to be removed with it
-	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 }
 
 // Seed opens a market: it claims the prefix, notes what it will make there, and makes the accounts. ErrOccupied means
@@ -50,12 +47,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	if !claimed {
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
 	}
-	others := make([]string, len(o.Others)) // which hold no spaces
-	for i, k := range o.Others {
-		others[i] = k.Prefix()
-	}
-	note := []any{"items", 0, "strategy", o.Strategy, "markets", strings.Join(others, " "), "first", o.First.Prefix()}
-	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
+	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}
 	for first := 1; first <= o.Accounts; first += chunk {
@@ -172,8 +164,6 @@ type Made struct {
 	Accounts int
 	Items    ItemID // the highest id that may have been minted
 	Strategy string // canonical spec
-	Others   []Keys // as Opening's
-	First    Keys   // as Opening's
 }
 
 // ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when
@@ -181,7 +171,7 @@ type Made struct {
 func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err error) {
 	defer func() {
 		if err != nil {
-			made, err = Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
+			err = fmt.Errorf("read %s: %w", keys.Run(), err)
 		}
 	}()
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
@@ -197,23 +187,14 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
 	items, err2 := strconv.ParseInt(cmp.Or(note["items"], "0"), 10, 64) // none: killed between claiming and noting
-	errs := []error{err1, err2}
-	if accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems {
-		errs = append(errs, fmt.Errorf("%d accounts and %d items", accounts, items))
+	err = errors.Join(err1, err2)
+	if err == nil && (accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems) {
+		err = fmt.Errorf("%d accounts and %d items", accounts, items)
 	}
-	made = Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
-	for prefix := range strings.FieldsSeq(note["markets"]) {
-		other, err := NewKeys(prefix)
-		made.Others, errs = append(made.Others, other), append(errs, err)
-	}
-	if first := note["first"]; first != "" {
-		made.First, err = NewKeys(first)
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return made, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	return made, nil
+	return Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}, nil
 }
 
 // Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It

@@ -16,9 +16,10 @@ func comparisonBlocks(run *result.Run, all []compare.Comparison) []Block {
 	if len(all) == 0 {
 		return nil
 	}
+	most := 1 + *run.Manifest.Config.Margin
 	note := fmt.Sprintf("purchases/s of a over those of b, divided inside each round: the median and its interval "+
-		"(at %s, so that all hold at once with 95%%). No difference: inside 1 ± %s.",
-		percent(all[0].Confidence), percent(*run.Manifest.Config.Margin))
+		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.",
+		percent(all[0].Confidence), ratio(1/most), ratio(most))
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 

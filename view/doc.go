@@ -1,6 +1,6 @@
-// Package view turns stored results into something to read. [Run], [Several], [Faults] and [Explored] make a [Doc] of
-// what is stored and of nothing else, so that it can be drawn again without Redis; [Text], [Terminal], [Markdown] and
-// [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
+// Package view turns stored results into something to read. [Run], [Faults] and [Explored] make a [Doc] of what is
+// stored and of nothing else, so that it can be drawn again without Redis; [Text], [Terminal], [Markdown] and [HTML]
+// draw it. [CSV] and [Gobench] write a run for other programs.
 //
 // Tables of rows show the [result.Metrics] and no other numbers. What stored codes mean is in words.go. A result may be
 // somebody else's: every renderer strips control characters and escapes what its format gives a meaning.

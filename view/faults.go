@@ -236,7 +236,7 @@ func ExploredTable(all []verify.Explored) *Table {
 		Wrapping("faults that strike", "found")
 	for _, e := range all {
 		if e.Why != "" {
-			t.Add(e.Scheme, none, "", e.Found())
+			t.Add(e.Scheme, cmp.Or(e.Program, none), "", e.Found())
 			continue
 		}
 		of, schedules := "each kind", Number(float64(e.Schedules), result.Number)
@@ -244,7 +244,7 @@ func ExploredTable(all []verify.Explored) *Table {
 			of = strings.Join(e.Of, ", ")
 		}
 		if e.Harm != "" {
-			schedules = fmt.Sprintf("%d of %d", e.Harmful, e.Schedules)
+			schedules = Number(float64(e.Harmful), result.Number) + " of " + schedules
 		}
 		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
 		if e.Harm != "" {

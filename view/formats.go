@@ -24,7 +24,7 @@ func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
 		"strategy", "sellers", "buyers", "trial", "status",
-		"wallets", "funds", "hot", "stock", "empty", "hold_ms", "rtt_ms", "markets", "rate",
+		"wallets", "funds", "hot", "stock", "empty", "hold_ms", "rtt_ms", "rate",
 		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
@@ -37,7 +37,7 @@ func CSV(w io.Writer, runs ...Named) error {
 			row := mapped([]any{
 				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
 				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
-				r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, max(1, r.Markets), r.Rate,
+				r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, r.Rate,
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
 			}, exact)

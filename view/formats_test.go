@@ -45,7 +45,6 @@ func TestCSV(t *testing.T) {
 			"purchases_per_second": "300",
 			"backlog":              "",
 			"rate":                 "0",
-			"markets":              "1",
 		},
 		9: {
 			"run":            "open",

@@ -82,9 +82,9 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 	groups, planned := measured(run), run.Manifest.Config.Trials
 	for _, h := range headed {
 		metrics := metricsOf(h.table)
-		t := NewTable(rowHeadings(h.table, metrics, "row")...)
+		t := NewTable(rowHeadings(h.table, metrics)...)
 		for _, g := range groups {
-			t.add(rowCells(h.table, metrics, g, planned, again(g.Name()))...)
+			t.add(rowCells(h.table, metrics, g, planned)...)
 		}
 		idle := []string{none, ""}
 		if h.table != result.Main {
@@ -105,16 +105,17 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-// rowHeadings and rowCells are a line of such a table, after names; in the main table the audit's verdict comes next.
-func rowHeadings(which result.Table, metrics []result.Metric, names ...string) []string {
+// rowHeadings and rowCells are a line of such a table; in the main table the audit's verdict follows the name.
+func rowHeadings(which result.Table, metrics []result.Metric) []string {
+	names := []string{"row"}
 	if which == result.Main {
 		names = append(names, "audit")
 	}
 	return append(names, mapped(metrics, func(m result.Metric) string { return m.Heading })...)
 }
 
-func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int, names ...string) []Cell {
-	row := cells(names...)
+func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int) []Cell {
+	row := cells(again(g.Name()))
 	if which == result.Main {
 		row = append(row, audited(g.Rows))
 	}
@@ -142,7 +143,6 @@ type remark struct {
 	least, most float64
 	rows        []string       // names
 	times       map[string]int // by name, how many rows it is about
-	last        *result.Row    // the last such row, which counts once even if it warns for each of several markets
 }
 
 type remarks []remark
@@ -151,14 +151,10 @@ func (s *remarks) add(row *result.Row, code result.Code, text string, value floa
 	fresh := remark{code: code, text: text, least: value, most: value, times: map[string]int{}}
 	r := oneOf((*[]remark)(s), fresh, func(r remark) bool { return r.code == code && r.text == text })
 	r.least, r.most = min(r.least, value), max(r.most, value)
-	if r.last == row {
-		return
-	}
 	r.times[row.Name()]++
 	if r.times[row.Name()] == 1 {
 		r.rows = append(r.rows, row.Name())
 	}
-	r.last = row
 }
 
 // notes say what is wrong or strange about the rows of a run, each once with the rows that it is about.

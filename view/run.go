@@ -30,35 +30,6 @@ func Run(run *result.Run) *Doc {
 	return d
 }
 
-// Several is the report of runs side by side: where each was made, and one table, the same rows below each other.
-func Several(runs []Named) *Doc {
-	d := &Doc{Title: "Runs side by side"}
-	metrics := metricsOf(result.Main)
-	t := NewTable(rowHeadings(result.Main, metrics, "row", "run")...)
-	t.names = 2
-	first := map[string]int{} // the order in which names of rows first come
-	var noted []string
-	for _, n := range runs {
-		ofRun := func(texts []string) []string {
-			return mapped(texts, func(text string) string { return n.Name + ": " + text })
-		}
-		d.Facts = append(d.Facts, ofRun(facts(n.Run))...)
-		d.Findings = append(d.Findings, ofRun(wrong(n.Run))...)
-		noted = append(noted, ofRun(append(rounds(n.Run), notes(n.Run)...))...)
-		for _, g := range measured(n.Run) {
-			name := again(g.Name())
-			if _, known := first[name]; !known {
-				first[name] = len(first)
-			}
-			t.add(rowCells(result.Main, metrics, g, n.Run.Manifest.Config.Trials, name, n.Name)...)
-		}
-	}
-	slices.SortStableFunc(t.Rows, func(a, b []Cell) int { return cmp.Compare(first[a[0].Text], first[b[0].Text]) })
-	d.Findings = atMost(append(d.Findings, "The runs share no rounds: between them the machine may have changed."))
-	d.Blocks = []Block{{Heading: "Rows", Table: t.without(none, ""), Note: noted}}
-	return d
-}
-
 func title(run *result.Run) string {
 	c := run.Manifest.Config
 	strategies := listed(mapped(c.Strategies(), again))

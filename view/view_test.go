@@ -36,7 +36,6 @@ func docs() map[string]*view.Doc {
 		"compare":   view.Run(compared()),
 		"sweep":     view.Run(swept()),
 		"open":      view.Run(open()),
-		"several":   view.Several([]view.Named{{Name: "old", Run: compared()}, {Name: "new", Run: open()}}),
 		"faults":    view.Faults(faults()),
 	}
 }
@@ -190,18 +189,6 @@ func TestNothingIsDecided(t *testing.T) {
 	err := view.ComparisonTable(compare.Of(unfit)).CSV(&b)
 	if err != nil || !strings.Contains(b.String(), ",-,-,-,-,0,lua failed its audit") {
 		t.Errorf("%v\n%s", err, b.String())
-	}
-}
-
-// TestSaidOnceARound: what several markets of one row say is counted by rounds.
-func TestSaidOnceARound(t *testing.T) {
-	run := compared()
-	run.Rows[0].Warn(result.Evicted, 1, "")
-	run.Rows[0].Warn(result.Evicted, 2, "")
-	want := fmt.Sprintf("%s (1 of %d): the server evicted", run.Rows[0].Name(), run.Manifest.Config.Trials)
-	var b bytes.Buffer
-	if err := view.Text(&b, view.Run(run)); err != nil || !strings.Contains(b.String(), want) {
-		t.Errorf("%v, and %q is not in\n%s", err, want, b.String())
 	}
 }
 

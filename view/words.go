@@ -91,7 +91,7 @@ var warnings = map[result.Code]string{
 	result.Busy:       "other processes, or other virtual machines, took %s of this machine's time",
 	result.OutOfStock: "the stock ran out: %s of the orders came for an item that was gone; more sellers list more",
 	result.NoReply:    "the server gave no reply for %s",
-	result.Evicted:    "the server evicted or expired keys of the market: its audit says nothing about the strategy",
+	result.Evicted:    "the server evicted %s keys, perhaps locks among them: that the audit found no harm proves nothing",
 	result.KeysStay:   "keys could not be removed: remove them with 'marketsim clean'",
 }
 

@@ -75,8 +75,7 @@ type Load struct {
 	// HoldMS is how many ms an operation works between its reads and its write, locks held; a script works before both.
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is how many ms each reply to a worker is delayed, as by a network.
-	RTTMS   float64 `json:"rtt_ms,omitempty"`
-	Markets int     `json:"markets,omitempty"` // among which the workers are divided, two or more; 0: there is one
+	RTTMS float64 `json:"rtt_ms,omitempty"`
 	// Rate is how many orders a second fall due, whether or not a buyer is free; 0: a closed loop.
 	Rate float64 `json:"rate,omitempty"`
 }
@@ -95,7 +94,6 @@ func (l Load) String() string {
 	add("stock", float64(l.Stock), "")
 	add("hold", l.HoldMS, "ms")
 	add("rtt", l.RTTMS, "ms")
-	add("markets", float64(l.Markets), "")
 	if l.Rate != 0 {
 		parts = append(parts, "at "+strconv.FormatFloat(l.Rate, 'f', -1, 64)+"/s")
 	}
@@ -145,9 +143,9 @@ type Row struct {
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
 	// Read at the two ends of the measured time.
-	Commands   *int64   `json:"commands,omitempty"`     // of all workers to the market's servers; nil as Market
+	Commands   *int64   `json:"commands,omitempty"`     // of all workers to the market's server; nil as Market
 	Background *Traffic `json:"background,omitempty"`   // of renewals, subscriptions and heartbeats of all workers
-	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the main threads of the market's servers; nil: not known
+	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the main thread of the market's server; nil: not known
 	ClientCPU  *float64 `json:"client_cpu_s,omitempty"` // of this process
 	OthersCPU  *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
 	StolenCPU  *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines

@@ -241,14 +241,13 @@ const (
 	Hot     AxisName = "hot"     // as Load.Hot
 	Hold    AxisName = "hold"    // as Load.HoldMS
 	RTT     AxisName = "rtt"     // as Load.RTTMS
-	Markets AxisName = "markets" // as Load.Markets
 )
 
 // AxisNames are all of them.
-func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT, Markets} }
+func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT} }
 
 // Whole reports whether the axis counts something.
-func (a AxisName) Whole() bool { return a == Clients || a == Hot || a == Markets }
+func (a AxisName) Whole() bool { return a == Clients || a == Hot }
 
 // At returns the point moved to a value of the axis. The axis Clients comes after Hot, which decides about sellers.
 func (a AxisName) At(p Point, value float64) Point {
@@ -261,11 +260,6 @@ func (a AxisName) At(p Point, value float64) Point {
 		p.HoldMS = value
 	case RTT:
 		p.RTTMS = value
-	case Markets:
-		p.Markets = int(value)
-		if value == 1 {
-			p.Markets = 0
-		}
 	}
 	if p.Hot > 0 {
 		p.Mix.Sellers = 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
@@ -52,18 +53,14 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	keys, err = nth(named, keys, 0)
-	if err != nil {
+	if err := onOneSlot(named, keys); err != nil {
 		return err
 	}
-	return interruptedOr(ctx, p.removeMarkets(ctx, named, keys, map[string]bool{}))
+	return interruptedOr(ctx, p.removeMarket(ctx, named, keys))
 }
 
-// removeMarkets removes the market under keys, after the other markets of its run, which its note names, and says what
-// was removed. A note that names a market seen before is refused: it is damaged, or somebody else's.
-func (p *program) removeMarkets(
-	ctx context.Context, server *backend.Server, keys market.Keys, seen map[string]bool,
-) (err error) {
+// removeMarket removes the market under keys, and says what was removed.
+func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys market.Keys) (err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
 		return err
@@ -76,20 +73,10 @@ func (p *program) removeMarkets(
 	if err != nil {
 		return err
 	}
-	seen[keys.Prefix()] = true
-	for _, other := range made.Others {
-		if seen[other.Prefix()] {
-			return fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
-		}
-		if err := p.removeMarkets(ctx, server, other, seen); err != nil {
-			return err
-		}
-	}
 	locks := slices.Values[[]string](nil)
 	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // otherwise the keys of its locks are unknown
 		locks = spec.LockKeys(keys, made)
 	}
-	// This market comes last, because its note says where the others are.
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
 	return p.removed(keys, removed, err)
 }
@@ -102,7 +89,7 @@ func (p *program) removeLeftovers(ctx context.Context, conn *backend.Conn, keys 
 		return err
 	case len(found) == 0:
 		return p.say("nothing to remove: no run has left a market under %s", keys.Prefix())
-	case !made && !drawnPrefix.MatchString(keys.Prefix()):
+	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
 		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
 			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}

@@ -15,8 +15,6 @@ import (
 func TestOnYourCluster(t *testing.T) {
 	t.Parallel()
 	on := yourCluster{testkit.Cluster(t)}
-	t.Run("Markets", on.markets)
-	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)
 	t.Run("Killed", on.killed)
 	t.Run("NotRemoved", on.notRemoved)
@@ -68,78 +66,40 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	}
 }
 
-// markets: those of a row lie on all masters.
-func (on yourCluster) markets(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m",
-		"--redis", on.url())
-	on.trading(t, 6)
-	on.each(t, func(conn *backend.Conn) {
-		if open := conn.Keys(t.Context(), "*:market:").Val(); len(open) != 2 {
-			t.Errorf("a master has the markets %q, want two", open)
-		}
-	})
-	c.interrupt()
-	c.end().exits(t, exitInterrupted).says(t, "lua 6x6 markets=6")
-	on.clean(t)
-}
-
-// sweep: the number of markets is an axis.
-func (on yourCluster) sweep(t *testing.T) {
-	marketsim(t, short("sweep", "--strategy", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6",
-		"--redis", on.url())...).exits(t, exitFine).says(t, "markets")
-	on.clean(t)
-}
-
 func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
-	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
-		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
-	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
-		exits(t, exitFine).silent(t, "on one master")
+	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).exits(t, exitFine)
+	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitUsage).says(t, "{mine}:")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
 	on.clean(t)
 }
 
-// trading waits until n markets of a run are open and traded in.
-func (on yourCluster) trading(t *testing.T, markets int) {
+// trading waits until a row's market has more listings than a rehearsal makes.
+func (on yourCluster) trading(t *testing.T) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d markets", markets), func() bool {
-		open, _ := on.open(t)
-		return open == markets
-	})
+	eventually(t, "listings", func() bool { return on.listings(t) > 3 })
 }
 
-// open is how many markets have more listings than a rehearsal makes, and how many these are.
-func (on yourCluster) open(t *testing.T) (markets int, listings int64) {
+func (on yourCluster) listings(t *testing.T) (n int64) {
 	t.Helper()
 	on.each(t, func(conn *backend.Conn) {
 		for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
-			if n := conn.ZCard(t.Context(), key).Val(); n > 3 {
-				markets++
-				listings += n
-			}
+			n = conn.ZCard(t.Context(), key).Val()
 		}
 	})
-	return markets, listings
+	return n
 }
 
-// killed: the prefix of the first market removes all that a killed run left, on every node, and nothing else. Those
-// that it had not made yet are not missed.
+// killed: all that a killed run left is removed, and nothing else.
 func (on yourCluster) killed(t *testing.T) {
 	neighbours := []string{"a", "b", "c", "d", "e", "f"}
 	on.neighbours(t, neighbours...)
-	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--markets", "3", "--duration", "1m",
-		"--redis", on.url())
+	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
 	prefix := prefixOf(t, c)
-	on.trading(t, 3)
+	on.trading(t)
 	c.kill()
-	on.each(t, func(conn *backend.Conn) { // as if it had been killed before the third was made
-		for _, key := range conn.Keys(t.Context(), "*-3*").Val() {
-			conn.Unlink(t.Context(), key)
-		}
-	})
-	on.cleaned(t, prefix).says(t, "removed ", "-2", "nothing to remove")
+	on.cleaned(t, prefix).says(t, "removed ")
 	on.clean(t, neighbours...)
 }
 
@@ -149,58 +109,52 @@ func (on yourCluster) cleaned(t *testing.T, prefix string) outcome {
 	return marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitFine)
 }
 
-// may gives or takes a right of the user on the nodes that have a key of a pattern.
-func (on yourCluster) may(t *testing.T, right, pattern string) {
+// may gives or takes a right of the user on the node that has a market.
+func (on yourCluster) may(t *testing.T, right string) {
 	t.Helper()
 	on.each(t, func(conn *backend.Conn) {
-		if len(conn.Keys(t.Context(), pattern).Val()) == 0 {
+		if len(conn.Keys(t.Context(), "*:market:").Val()) == 0 {
 			return
 		}
 		testkit.Succeeds(t, conn.Do(t.Context(), "acl", "setuser", "default", right).Err())
 	})
 }
 
-// notRemoved: one market cannot be removed, and the run says how to do it.
+// notRemoved: the market cannot be removed, and the run says how to do it.
 func (on yourCluster) notRemoved(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m",
-		"--redis", on.url())
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
 	prefix := prefixOf(t, c)
-	on.trading(t, 3)
-	const second = "*-2*" // market
-	on.may(t, "-unlink", second)
+	on.trading(t)
+	on.may(t, "-unlink")
 	c.interrupt()
 	c.end().says(t, "left behind", "NOPERM")
-	on.may(t, "+unlink", second)
-	on.cleaned(t, prefix).says(t, "removed", "-2", "-3")
+	on.may(t, "+unlink")
+	on.cleaned(t, prefix).says(t, "removed")
 	on.clean(t)
 }
 
 func (on yourCluster) interrupted(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "3", "--duration", "1m",
-		"--redis", on.url())
-	on.trading(t, 3)
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
+	on.trading(t)
 	c.interrupt()
 	c.end().exits(t, exitInterrupted)
 	on.clean(t)
 }
 
-// interruptedWhileStocked: Ctrl-C while the items of several markets, which are open, are being listed leaves nothing
-// of them. The nodes answer no write until the run has heard it.
+// interruptedWhileStocked: Ctrl-C while the items of a market are being listed leaves nothing of them. The nodes answer
+// no write until the run has heard it.
 func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	const stock = 1_000_000 // take seconds
-	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "6", "--stock", fmt.Sprint(stock),
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--stock", fmt.Sprint(stock),
 		"--duration", "1m", "--redis", on.url())
-	eventually(t, "the first listings", func() bool {
-		markets, _ := on.open(t)
-		return markets > 0
-	})
+	on.trading(t)
 	client := func(args ...any) {
 		on.each(t, func(conn *backend.Conn) {
 			testkit.Succeeds(t, conn.Do(t.Context(), append([]any{"client"}, args...)...).Err())
 		})
 	}
 	client("pause", patience.Milliseconds(), "write")
-	if _, listings := on.open(t); listings >= stock {
+	if listings := on.listings(t); listings >= stock {
 		t.Errorf("%d items were listed before the run could be interrupted", listings)
 	}
 	c.interrupt()

@@ -111,6 +111,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		switch d := one.drawing.(type) {
 		case *result.Run:
 			runs = append(runs, view.Named{Name: one.name, Run: d})
+			docs = append(docs, view.Run(d))
 		case *verify.Faults:
 			docs = append(docs, view.Faults(d))
 		case *verify.Explorations:
@@ -119,7 +120,7 @@ func draw(w io.Writer, format string, all ...named) error {
 	}
 	switch format {
 	case asCSV, asGobench:
-		if len(docs) > 0 {
+		if len(runs) < len(all) {
 			return usagef("--format %s is for runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))
 		}
@@ -138,11 +139,10 @@ func draw(w io.Writer, format string, all ...named) error {
 		}
 		return all[0].Write(w)
 	}
-	switch {
-	case len(runs) == 1:
-		docs = append([]*view.Doc{view.Run(runs[0].Run)}, docs...)
-	case len(runs) > 1:
-		docs = append([]*view.Doc{view.Several(runs)}, docs...)
+	for i, d := range docs {
+		if len(docs) > 1 {
+			d.Title = all[i].name + ": " + d.Title
+		}
 	}
 	return drawDocs(w, format, docs...)
 }

@@ -48,14 +48,19 @@ func TestPatient(t *testing.T) {
 	defer read.Close()
 	const more = 300_000 // than a pipe holds
 	w := newPatient(write)
+	if w.waits != moment {
+		t.Errorf("it waits for %s", w.waits)
+	}
+	w.waits = time.Minute
 	(&program{stdout: w, stderr: io.Discard}).hurry()
 	go func() {
-		time.Sleep(moment / 4)
+		time.Sleep(moment / 10)
 		_, _ = io.CopyN(io.Discard, read, more)
 	}()
 	if n, err := w.Write(make([]byte, more)); n != more || err != nil {
 		t.Errorf("a slow reader: %d written, %v", n, err)
 	}
+	w.waits = moment / 10
 	_, err = w.Write(make([]byte, more))
 	if _, again := w.Write([]byte("more")); !isInterruption(err) || !isInterruption(again) {
 		t.Errorf("a reader who has stopped: %v, then %v", err, again)

@@ -115,21 +115,18 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	defer stop()
 	f.options.Command, f.options.Server, b.Exhaustive = command, backend.Local{Program: f.server}, true
 	res, err := f.judged(ctx)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil && res == nil:
 		return errInterrupted
-	}
-	if res == nil && errors.Is(err, judge.ErrAdapter) {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: the report holds what was judged", errInterrupted)
+	case res == nil && errors.Is(err, judge.ErrAdapter):
 		return usageError{err}
-	}
-	if res == nil { // otherwise something was concluded before the error
+	case res == nil: // otherwise something was concluded before the error
 		return err
 	}
 	res.Version = version()
-	broken := err
-	for _, e := range res.Broken() {
-		broken = errors.Join(broken, fmt.Errorf("%w: %q is broken: %s", errViolation, e.Broken, e.Found()))
-	}
-	return errors.Join(broken, f.out.finish(p.stdout, p.stderr, res))
+	return errors.Join(err, exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
 }
 
 // judged is what the searches with the program find, or the schedule of --replay.

@@ -97,7 +97,6 @@ func missed(run *result.Run) (err error) {
 type running struct {
 	locks  *servers.Locks
 	market *backend.Server
-	sites  []bench.Site // of the row with the most markets
 }
 
 // start starts the servers that locks need and the market's, or takes the user's. A server of a lock that cannot be
@@ -133,16 +132,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	if on.market.Name == backend.NameEmbedded && len(plan.config.Reproduces) > 0 {
 		plan.shorten()
 	}
-	most := 1
-	for _, point := range plan.config.Points {
-		most = max(most, point.Markets)
-	}
-	on.sites, err = sites(on.market, plan.options.Keys, most)
-	if most > 1 && on.market.Cluster() != nil && braced(plan.options.Keys) {
-		fmt.Fprintf(p.stderr, "warning: the braces in --prefix %s put all %d markets on one master; without them they are "+
-			"spread\n", plan.config.Prefix, most)
-	}
-	return err
+	return onOneSlot(on.market, plan.options.Keys)
 }
 
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
@@ -152,7 +142,6 @@ func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
 	}
 	o.Subject = plan.specs[point.Spec()]
-	o.Sites = on.sites[:max(1, point.Markets)]
 	return o
 }
 
@@ -160,15 +149,12 @@ func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 // before the first key is made, so that the user knows it if the run is killed.
 func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	fmt.Fprintf(p.stderr, "backend: %s\n", on.market.Describe())
-	for _, site := range on.sites {
-		if plan.drawn {
-			break
-		}
-		conn, err := site.Dial(ctx)
+	if !plan.drawn {
+		conn, err := on.market.Dialer(plan.config.Prefix)(ctx)
 		if err != nil {
 			return err
 		}
-		err = errors.Join(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
+		err = errors.Join(market.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
 		if errors.Is(err, market.ErrOccupied) {
 			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +25,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/judge"
 )
+
+const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no other program's
 
 // rowFlags are the flags of the commands that measure rows. Each command adds the ones that it has.
 type rowFlags struct {
@@ -62,7 +65,6 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 a buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
-	flags.IntVar(&f.load.Markets, "markets", 0, "`markets` that share the workers, on a cluster over its masters")
 }
 
 // addMeasuring adds the flags of rounds and rows. 0 trials: the command compares, with as many as verdicts take.
@@ -182,9 +184,6 @@ func (f *rowFlags) loadOf() result.Load {
 	load := f.load
 	load.HoldMS = inMS(f.hold)
 	load.RTTMS = inMS(f.rtt)
-	if load.Markets == 1 {
-		load.Markets = 0
-	}
 	return load
 }
 
@@ -227,7 +226,7 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
-	keys, err := f.keys(points)
+	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(drawnPrefix+"%08x}:", rand.Uint32())))
 	if err == nil && f.margin != "" {
 		err = f.compares(cmd, &config)
 	}
@@ -271,12 +270,8 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 		if slices.Contains(p.config.Points[:i], point) {
 			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
-		if point.Markets > bench.MaxWorkers {
-			return usagef("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)
-		}
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
-		o.Sites = make([]bench.Site, max(1, point.Markets))
 		err := o.Validate(point)
 		if wrong, is := errors.AsType[*bench.PointError](err); is {
 			about := point.Name() + ": " + wrong.Field
@@ -291,20 +286,6 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	}
 	return nil
 }
-
-// keys are those of --prefix, or of a random prefix. With several markets that has no braces: each market has its own.
-func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
-	if f.prefix != "" {
-		return market.NewKeys(f.prefix)
-	}
-	form := "marketsim:{%08x}:"
-	if slices.ContainsFunc(points, func(p result.Point) bool { return p.Markets > 1 }) {
-		form = "marketsim:%08x:"
-	}
-	return market.NewKeys(fmt.Sprintf(form, rand.Uint32()))
-}
-
-var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
 // compares sets the margin and, by default, the rounds. It refuses too few rounds for verdicts on all pairs.
 func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {

@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -198,50 +197,12 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are the places of a run's markets, the same at each call: spread over a cluster's masters if run has no braces.
-func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
-	for i := range number {
-		keys := run
-		if number > 1 {
-			keys, err = nth(server, run, i)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if server.Cluster() != nil && !braced(keys) {
-			prefix := run.Prefix()
-			return nil, usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, "+
-				"which the text between braces chooses: give a prefix such as %s",
-				prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
-		}
-		at := keys.Prefix()
-		all = append(all, bench.Site{Keys: keys, Node: server.Master(at).Addr, Dial: server.Dialer(at)})
+// onOneSlot refuses a market whose keys a Redis Cluster would spread over its slots.
+func onOneSlot(server *backend.Server, keys market.Keys) error {
+	prefix := keys.Prefix()
+	if server.Cluster() == nil || backend.Slot(prefix) == backend.Slot(keys.Market()) {
+		return nil
 	}
-	return all, nil
-}
-
-// braced reports whether all keys lie on one slot of a cluster.
-func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
-
-// nth are the keys of market i, from 0, of a run with several. They begin with the run's prefix. On a cluster, unless
-// that prefix has braces, each market has its own, with a number in them that puts it i masters after the first market.
-func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
-	cluster := server.Cluster()
-	if cluster == nil || braced(run) {
-		if i == 0 {
-			return run, nil
-		}
-		return market.NewKeys(fmt.Sprintf("%smarket-%d:", run.Prefix(), i+1))
-	}
-	masters := cluster.Masters()
-	at := func(keys market.Keys) int { return slices.Index(masters, cluster.Master(keys.Prefix())) }
-	first, err := market.NewKeys(run.Prefix() + "{market-1}:")
-	if err != nil {
-		return first, err
-	}
-	keys, err := market.NewKeys(fmt.Sprintf("%s{market-%d}:", run.Prefix(), i+1))
-	for k := 1; err == nil && at(keys) != (at(first)+i)%len(masters); k++ {
-		keys, err = market.NewKeys(fmt.Sprintf("%s{market-%d.%d}:", run.Prefix(), i+1, k))
-	}
-	return keys, err
+	return usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, which the text between "+
+		"braces chooses: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 )
 
@@ -129,30 +128,6 @@ func TestKeysDenied(t *testing.T) {
 	o := attempt(t, s.url("guest:"+secret), "--prefix", "mine:").exits(t, exitEnvironment).says(t, "grant its keys")
 	hidden(t, secret, o)
 	attempt(t, s.url("guest:"+secret), "--prefix", "theirs:").exits(t, exitFine)
-}
-
-// Who has several markets needs rights to nothing but the run's prefix, and finds the keys of none as another's.
-func TestKeysOfSeveralMarkets(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	s.conn.ACLSetUser(t.Context(), "guest", "on", "~mine:*", "&mine:*", "+@all", ">"+secret)
-	args := []string{"run", "--strategy", "lua,fine:queue", "--mix", "3x3", "--markets", "3", "--prefix", "mine:",
-		"--redis", s.url("guest:" + secret)}
-	marketsim(t, short(args...)...).exits(t, exitFine)
-	s.holds(t)
-	c := startChild(t, append(args, "--duration", "10m")...)
-	s.trading(t, "mine:market-3:")
-	c.kill()
-	keys := testkit.Must(market.NewKeys("mine:"))(t)
-	found, _, err := market.Leftovers(t.Context(), s.conn, keys)
-	other := func(key string) bool { return strings.HasPrefix(key, "mine:market-") }
-	if err != nil || len(found) == 0 || slices.ContainsFunc(found, other) {
-		t.Errorf("of the first market there are %q, %v", found, err)
-	}
-	s.conn.Set(t.Context(), "mine-2:run", "not ours", 0)
-	marketsim(t, "clean", "--prefix", "mine:", "--redis", s.url("")).exits(t, exitFine).
-		says(t, " under mine:market-2:\n", " under mine:market-3:\n", " under mine:\n")
-	s.holds(t, "mine-2:run")
 }
 
 // external is a redis-server that stands for the user's own, and asks for no password.

@@ -28,7 +28,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	}
 	for _, state := range []string{"", "cluster_state:fail"} {
 		eventually(t, state, func() bool { return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state) })
-		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--redis", on.url())...).
+		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--redis", on.url())...).
 			exits(t, exitEnvironment).
 			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
 				"is it running, and is this its address?")

@@ -71,9 +71,6 @@ func TestUsageErrors(t *testing.T) {
 		{with("--hold", "1ns"), "--hold: 1ns: want 0, or 100µs to 10s"},
 		{with("--rtt", "1.001s"), "--rtt: 1.001s: want 0, or 100µs to 1s"},
 		{[]string{"run", "--strategy", "fine:zookeeper", "--rtt", "1ms"}, "--rtt: "},
-		{with("--markets", "2000"), "--markets: 2000"},
-		{with("--mix", "5x2", "--markets", "3"), "--mix: "},
-		{with("--markets", "2", "--history", below), "--history: want one market"},
 		{
 			with("--rate", "0"),
 			`--rate "0": want orders a second, such as 500, 2.5k or 1M; without --rate the buyers set the rate`,

@@ -8,47 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 )
-
-// String is the report for a terminal: each harm with its schedule and its token, and then the bounds of the search.
-func (r *Report) String() (text string) {
-	of := r.Program.Subject + ", " + r.Program.Name
-	for _, f := range r.Found {
-		text += fmt.Sprintf("%s: harm with %s and %s\n\n%s\nIts token: %s\n\n",
-			of, english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""), f.Diagram, f.Token)
-	}
-	return text + of + ": " + r.Bound()
-}
-
-// Bound is the sentence that belongs to each "nothing was found": the bounds, and what is taken for granted.
-func (r *Report) Bound() string {
-	found, of, lost, stopped := "nothing in", "", "", ""
-	switch {
-	case len(r.Found) > 0:
-		found = fmt.Sprintf("harm in %d of", r.Harmful)
-	case r.Preemptions == 0 && r.Stopped == "":
-		found = "not searched, because without a preemption no client comes between two requests of another: nothing in"
-	}
-	if r.Faults > 0 {
-		of = " of these kinds (" + strings.Trim(fmt.Sprint(r.Bounds.Kinds), "[]") + ")"
-	}
-	if r.Lost > 0 {
-		lost = fmt.Sprintf(", except below %d points of %d, to which the clients did not come again", r.Lost, r.Points)
-	}
-	if r.Stopped != "" {
-		stopped = "; stopped by " + r.Stopped
-	}
-	late := 2 * max(r.Program.Lease, r.Program.Reply)
-	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
-		"a late request comes within %s after its client has given up; %s%s",
-		found, english.Plural(r.Schedules, "schedule", ""), english.Plural(r.Preemptions, "preemption", ""),
-		english.Plural(r.Faults, "fault", ""), of, lost, late, verify.Assumed, stopped)
-}
 
 // A noted event is kept for the diagram. If it is a request, its commands and its reply become text there.
 type noted struct {

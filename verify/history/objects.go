@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,7 +34,7 @@ func coins(n int64) string { return english.Plural(int(n), "coin", "") }
 
 type move struct{ from, to location }
 
-func (m move) apply(at state) (state, bool) { return m.to, at == state(m.from) }
+func (m move) apply(at location) (location, bool) { return m.to, at == m.from }
 
 func (m move) String() string {
 	switch {
@@ -63,21 +62,22 @@ func (o *Op) action() action {
 	return move{listed, location{user: o.Buyer}}
 }
 
-// refusal is what a refused operation says of its item. That of contention, of a lost lock and the like says nothing.
+// refusal is what a refused operation says of its item. That of contention, of lacking coins and the like says nothing.
 func (o *Op) refusal() action {
-	listed := func(s state) bool { l := s.(location); return l.listed && l.user == o.Seller }
-	told := func(text string, holds func(state) bool) action {
+	listed := func(l location) bool { return l.listed && l.user == o.Seller }
+	told := func(text string, holds func(location) bool) action {
 		return reading{text, "refused, though there was no such moment", holds}
 	}
 	switch {
 	case o.Kind == List && o.Reason == market.Reason(market.ErrNotOwned):
 		return told(fmt.Sprintf("refused to %d as not owned", o.Seller),
-			func(s state) bool { return s != state(location{user: o.Seller}) })
+			func(l location) bool { return l != location{user: o.Seller} })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrNotListed):
-		return told(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller), func(s state) bool { return !listed(s) })
+		return told(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller),
+			func(l location) bool { return !listed(l) })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrPriceChanged):
 		return told(fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", o.Seller, coins(o.Price)),
-			func(s state) bool { return listed(s) && s.(location).price != o.Price })
+			func(l location) bool { return listed(l) && l.price != o.Price })
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (o *Op) refusal() action {
 func ending(places []location) reading {
 	r := reading{
 		wrong: "nothing brought it there",
-		holds: func(s state) bool { return len(places) == 1 && s == state(places[0]) },
+		holds: func(l location) bool { return len(places) == 1 && l == places[0] },
 	}
 	switch {
 	case len(places) > 1:
@@ -161,7 +161,12 @@ func (c *checker) items() *Part {
 		}
 		moved++
 		whole := append(slices.Clip(t.steps), step{call: atEnd, ret: atEnd, act: ending(t.end)})
-		c.judge(p, fmt.Sprintf("item %d", t.item), location{}, whole)
+		switch answer, from, steps := c.inOrder(whole); answer {
+		case Violated:
+			p.tell("item %d: %s: %s", t.item, strings.Join(described(from, steps), ", "), wrong(steps))
+		case Undecided:
+			p.doubt("item %d: too many operations at a time, or time ran out", t.item)
+		}
 	}
 	mints := len(keep(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
 	trades := len(keep(c.h.Ops, func(o Op) bool { return o.Kind != Mint }))
@@ -213,8 +218,6 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	return n
 }
 
-func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
-
 // accounts has the market's own audit compare what each account holds at the end with its opening, sales and purchases.
 func (c *checker) accounts() *Part {
 	p := newPart("accounts")
@@ -225,7 +228,7 @@ func (c *checker) accounts() *Part {
 		order := market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}
 		switch {
 		case o.Kind != Purchase || o.Outcome == Refused:
-		case c.paid(o):
+		case o.Outcome == Applied || c.applied[o]:
 			paid.Purchased(order, nil)
 		default:
 			paid.Purchased(order, errUnknown)
@@ -237,7 +240,6 @@ func (c *checker) accounts() *Part {
 		account := result.Problems[i]
 		switch {
 		case c.open[account.User] && account.Kind != market.NoFunds:
-		case account.Kind == market.Overdrawn && account.Off == 0: // which the order of its operations shows
 		case len(c.open) > 0: // how many coins there should be is not known, and with it whether some are lost
 			p.tell("%s", account.Text)
 		default:
@@ -245,106 +247,9 @@ func (c *checker) accounts() *Part {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
-		p.doubt(notSettled, id)
+		p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
 	}
 	return p
 }
 
 var errUnknown = errors.New("the outcome is unknown")
-
-const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
-
-type balance int64 // A balance is the state of an account: its coins.
-
-func (b balance) String() string { return "holds " + coins(int64(b)) }
-
-// A booking is what an order did to an account, in coins. It is possible only when the account holds what it needs.
-type booking struct {
-	order         *Op
-	change, needs int64 // a sale needs nothing
-}
-
-func (b booking) apply(s state) (state, bool) {
-	funds := s.(balance)
-	return funds + balance(b.change), b.needs == 0 || int64(funds) >= b.needs
-}
-
-func (b booking) String() string {
-	text := "sold"
-	if b.needs > 0 {
-		text = "bought"
-	}
-	return fmt.Sprintf("item %d %s for %s", b.order.Item, text, coins(b.order.Price))
-}
-
-// booking is what a step did to an account: nothing, if it reads.
-func (s step) booking() booking { b, _ := s.act.(booking); return b }
-
-// order looks for an order of the operations of each account that could have run out of coins.
-func (c *checker) order() *Part {
-	p := newPart("order of accounts")
-	tight, steps := 0, 0
-	for id, account := range c.statements() {
-		switch {
-		case !c.tight(account):
-			continue
-		case c.open[market.UserID(id)]:
-			p.doubt(notSettled, id)
-		default:
-			c.judge(p, fmt.Sprintf("account %d", id), balance(c.h.Funds), account)
-		}
-		tight++
-		steps += len(account)
-	}
-	p.Checked = fmt.Sprintf("%d of %d accounts could run out of coins: %d operations", tight, c.h.Accounts, steps)
-	return p
-}
-
-// statements are the operations of each account, by id. One of unknown outcome counts for its buyer, who may run out.
-func (c *checker) statements() [][]step {
-	all := make([][]step, c.h.Accounts+1)
-	for i := range c.h.Ops {
-		o := &c.h.Ops[i]
-		add := func(id market.UserID, act action) {
-			one := o.step(act)
-			one.may = one.may && !c.applied[o]
-			all[id] = append(all[id], one)
-		}
-		switch {
-		case o.Kind != Purchase:
-		case o.Reason == market.Reason(market.ErrInsufficientFunds):
-			add(o.Buyer, reading{fmt.Sprintf("item %d for %s refused as too dear", o.Item, coins(o.Price)),
-				"refused, though there was no moment without the coins",
-				func(s state) bool { return int64(s.(balance)) < o.Price }})
-		case o.Outcome == Refused || !c.paid(o) && !c.open[o.Buyer]:
-		case o.Seller == o.Buyer:
-			add(o.Buyer, booking{o, 0, o.Price})
-		default:
-			add(o.Seller, booking{o, o.Price, 0})
-			add(o.Buyer, booking{o, -o.Price, o.Price})
-		}
-	}
-	return all
-}
-
-// tight reports whether an order was refused for lack of coins, or an account may once have held less than its dearest
-// order costs. It held at least its opening and the sales that had returned, less all orders that had been called.
-func (c *checker) tight(account []step) bool {
-	changes := func(s step) int64 { // when
-		if s.booking().change > 0 {
-			return s.ret
-		}
-		return s.call
-	}
-	slices.SortFunc(account, func(a, b step) int {
-		return cmp.Or(cmp.Compare(changes(a), changes(b)), cmp.Compare(a.booking().change, b.booking().change))
-	})
-	dearest, least := int64(0), c.h.Funds
-	for _, s := range account {
-		dearest = max(dearest, s.booking().needs)
-	}
-	return slices.ContainsFunc(account, func(s step) bool {
-		least += s.booking().change
-		return s.reads() || least < dearest
-	})
-}

@@ -6,37 +6,33 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
 
-type state any // A state is that of an item or of an account. States are compared with ==.
-
-// An action is what an operation does to a state, given the answer that its client got.
+// An action is what an operation does to an item, given the answer that its client got.
 type action interface {
 	fmt.Stringer
-	// apply returns the state after it; false when its client cannot have got this answer in that state.
-	apply(state) (after state, ok bool)
+	// apply returns where the item is after it; false when its client cannot have got this answer while it was there.
+	apply(location) (after location, ok bool)
 }
 
-// A reading is an action that changes nothing: its client was told something that is true of some states only.
+// A reading is an action that changes nothing: its client was told something that is true of some places only.
 type reading struct {
 	text  string
-	wrong string // what is wrong, when there is no such state
-	holds func(state) bool
+	wrong string // what is wrong, when the item was at no such place
+	holds func(location) bool
 }
 
-func (r reading) apply(s state) (state, bool) { return s, r.holds(s) }
-func (r reading) String() string              { return r.text }
+func (r reading) apply(at location) (location, bool) { return at, r.holds(at) }
+func (r reading) String() string                     { return r.text }
 
-// A step is an operation that is to be put in order. One that may happen does so if it can, and has no effect
+// A step is an operation that is to be put in order. One that never returns happens if it can, and has no effect
 // otherwise: an order in which it comes after everything else is one in which it never happened.
 type step struct {
 	op        *Op   // nil for the end
 	call, ret int64 // ns
 	act       action
-	may       bool
 }
 
 const (
@@ -49,45 +45,36 @@ const (
 func (o *Op) step(act action) step {
 	s := step{op: o, call: o.Start, ret: o.End, act: act}
 	if o.Outcome == Unknown {
-		s.ret, s.may = never, true
+		s.ret = never
 	}
 	return s
 }
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-func (c *checker) judge(p *Part, of string, from state, steps []step) {
-	switch answer, from, steps := c.inOrder(from, steps); answer {
-	case Violated:
-		p.tell("%s: %s: %s", of, strings.Join(described(from, steps), ", "), wrong(steps))
-	case Undecided:
-		p.doubt("%s: too many operations at a time, or time ran out", of)
-	}
-}
-
-// inOrder looks for an order of steps that starts in a state, and returns the shortest steps that have none, and the
-// state before them. It judges one by one the pieces between which nothing is under way, of large ones the beginning.
-func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
-	var after state
+// inOrder looks for an order of an item's steps, of which there are some. It returns the shortest that have none, and
+// where the item is before them. It judges the pieces between which nothing is under way, of large ones the beginning.
+func (c *checker) inOrder(steps []step) (Answer, location, []step) {
+	var from, after location
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
 	for len(steps) > 0 {
 		n := cut(steps)
 		piece := slices.Clip(steps[:n])
 		if n > maxSegment {
 			piece = prefix(byReturn(piece), maxSegment)
-		} else if n < len(steps) { // what comes after all others sees the state after them
-			see := reading{holds: func(s state) bool { after = s; return true }}
+		} else if n < len(steps) { // what comes after all others sees where the item is then
+			see := reading{holds: func(at location) bool { after = at; return true }}
 			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: see})
 		}
 		switch answer := c.legal(from, piece); {
 		case answer == Violated:
 			return Violated, from, c.shortest(from, piece)
 		case answer == Undecided || n > maxSegment:
-			return Undecided, nil, nil
+			return Undecided, location{}, nil
 		}
 		from, steps = after, steps[n:]
 	}
-	return Linearizable, nil, nil
+	return Linearizable, location{}, nil
 }
 
 // cut is how many steps, sorted by call, there are before a moment in which nothing is under way, and nothing returns.
@@ -103,19 +90,19 @@ func cut(steps []step) int {
 }
 
 // legal asks porcupine whether steps have an order.
-func (c *checker) legal(from state, steps []step) Answer {
+func (c *checker) legal(from location, steps []step) Answer {
 	model := porcupine.Model{
 		Init: func() any { return from },
-		Step: func(s, input, _ any) (bool, any) {
+		Step: func(at, input, _ any) (bool, any) {
 			if c.ctx.Err() != nil { // end soon
-				return false, s
+				return false, at
 			}
 			one := input.(*step)
-			after, ok := one.act.apply(s)
+			after, ok := one.act.apply(at.(location))
 			if !ok {
-				after = s
+				return one.ret == never, at
 			}
-			return ok || one.may, after
+			return true, after
 		},
 	}
 	ops := make([]porcupine.Operation, len(steps))
@@ -138,12 +125,12 @@ func byReturn(steps []step) []step {
 
 // prefix is what was known when the first n of the steps, sorted by return, had returned: those under way may happen.
 func prefix(steps []step, n int) []step {
-	known, all := slices.Clone(steps[:n]), n == len(steps) || steps[n].ret == never // that ever return
+	known := slices.Clone(steps[:n])
 	for _, s := range steps[n:] {
 		if s.call > steps[n-1].ret || s.reads() {
 			continue
 		}
-		s.may, s.ret = s.may || !all, never
+		s.ret = never
 		known = append(known, s)
 	}
 	return known
@@ -153,7 +140,7 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 
 // shortest is the shortest beginning of steps, by the time of return, that has no order. It leaves out steps that
 // change nothing, if there is no order without them either.
-func (c *checker) shortest(from state, steps []step) []step {
+func (c *checker) shortest(from location, steps []step) []step {
 	all := byReturn(steps)
 	returned := len(keep(all, func(s step) bool { return s.ret != never })) // these together have no order
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
@@ -168,9 +155,9 @@ func (c *checker) shortest(from state, steps []step) []step {
 
 const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
-// described are the operations in words, by the time of return, after the state that they begin in.
-func described(from state, steps []step) (lines []string) {
-	if from != state(location{}) {
+// described are the operations in words, by the time of return, after where the item is when they begin.
+func described(from location, steps []step) (lines []string) {
+	if from != (location{}) {
 		lines = append(lines, fmt.Sprint(from))
 	}
 	last := byReturn(steps)
@@ -197,21 +184,18 @@ func wrong(steps []step) string {
 			sold[m.from]++
 		}
 	}
-	switch last := last.(type) {
-	case reading:
-		return last.wrong
-	case move:
-		switch {
-		case last.from == location{}:
-			return "minted twice"
-		case !last.from.listed:
-			return "listed by one who did not have it"
-		case sold[last.from] > 1:
-			return "sold twice"
-		}
-		return "sold without being listed at that price"
+	m, moved := last.(move)
+	switch {
+	case !moved:
+		return last.(reading).wrong
+	case m.from == location{}:
+		return "minted twice"
+	case !m.from.listed:
+		return "listed by one who did not have it"
+	case sold[m.from] > 1:
+		return "sold twice"
 	}
-	return "spent coins that it did not have"
+	return "sold without being listed at that price"
 }
 
 // String says what a step did, and when.
@@ -219,10 +203,8 @@ func (s step) String() string {
 	switch {
 	case s.op == nil:
 		return s.act.String()
-	case s.may:
-		return fmt.Sprintf("%s, outcome not told (from %s s on)", s.act, seconds(s.call))
 	case s.ret == never:
-		return fmt.Sprintf("%s (from %s s on)", s.act, seconds(s.call))
+		return fmt.Sprintf("%s, outcome not told (from %s s on)", s.act, seconds(s.call))
 	}
 	return fmt.Sprintf("%s (%s-%s s)", s.act, seconds(s.call), seconds(s.ret))
 }

@@ -163,3 +163,23 @@ func (c *client) close() error {
 	}
 	return c.gate.Close()
 }
+
+// wrong is the ErrAdapter of a client that does not answer as it should, with what may explain it.
+func (c *client) wrong(told string, how error) error {
+	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
+}
+
+// lastWords says that a client has sent nothing, or needs what its server is not, and ends with its standard error.
+func (c *client) lastWords() (said string) {
+	commands := c.gate.Commands()
+	if len(commands) == 0 {
+		said = fmt.Sprintf("; it has sent nothing to %s, which REDIS_HOST, REDIS_PORT and REDIS_URL name", c.gate.Addr())
+	}
+	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
+		if slices.Contains(commands, name) {
+			said = fmt.Sprintf("; it has asked for %s, and is given a single server without TLS and without a password",
+				strings.ToUpper(name))
+		}
+	}
+	return said + c.lastSaid()
+}

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -74,6 +73,9 @@ func Run(ctx context.Context, o Options) (s Searched, err error) {
 		began := time.Now()
 		s.Report, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
 		s.took = time.Since(began)
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
+			s.Stopped, err = "an interruption", nil
+		}
 		for _, p := range pairs {
 			maps.Copy(s.reached, p.reached)
 		}
@@ -138,24 +140,4 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 		p.surely = min(shortest, p.asked)
 	}
 	return do(pairs)
-}
-
-// wrong is the ErrAdapter of a client that does not answer as it should, with what may explain it.
-func (c *client) wrong(told string, how error) error {
-	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
-}
-
-// lastWords says that a client has sent nothing, or needs what its server is not, and ends with its standard error.
-func (c *client) lastWords() (said string) {
-	commands := c.gate.Commands()
-	if len(commands) == 0 {
-		said = fmt.Sprintf("; it has sent nothing to %s, which REDIS_HOST, REDIS_PORT and REDIS_URL name", c.gate.Addr())
-	}
-	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
-		if slices.Contains(commands, name) {
-			said = fmt.Sprintf("; it has asked for %s, and is given a single server without TLS and without a password",
-				strings.ToUpper(name))
-		}
-	}
-	return said + c.lastSaid()
 }

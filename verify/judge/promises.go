@@ -45,7 +45,7 @@ var lacking = []struct{ promise, why string }{
 }
 
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of Markets. An error says why nothing
-// can be concluded of one of them; what was found of others is returned with it.
+// can be concluded of one of them; what was found of others is returned with it, also where ctx has ended meanwhile.
 func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
 	left, shown := o.Within, map[string]bool{}
@@ -75,7 +75,10 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 			why = err.Error()
 			continue
 		}
-		if err != nil && n > 0 && ctx.Err() == nil { // what was found before counts
+		if err != nil && ctx.Err() != nil {
+			err = errors.New("an interruption came first")
+		}
+		if err != nil && n > 0 { // what was found before counts
 			none := verify.Explored{Judged: true, Scheme: strings.Join(o.Command, " "), Program: program, Why: err.Error()}
 			res.Searches = append(res.Searches, none)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
