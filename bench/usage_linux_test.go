@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // TestServerCPUIsThatOfTheKernel: the processor time of a server is that of its main thread as the kernel counts it.
 func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	s := testkit.Local(t)
-	m := meter{conn: testkit.Dial(t, s)}
+	conn := testkit.Must(backend.Dial(backend.WaitingForReplies(t.Context(), time.Minute), s.Target))(t)
+	defer conn.Close()
+	m := meter{conn: conn}
 	kernel, told := onCPU(t, s.PID()), m.used()
 	burn := "local n = 0; for i = 1, 20000000 do n = n + i end; return n"
 	testkit.Succeeds(t, m.conn.Eval(t.Context(), burn, nil).Err())

@@ -144,7 +144,7 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 				through := []string{relay.Addr()}
 				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
 				env := strategies.Env{Steps: one.Observe, Servers: lock.Servers{ZooKeeper: through, Etcd: through}}
-				former := g.open(spec+":ttl=1s", g.server, env).holds(one, order)
+				former := g.open(spec+":ttl=3s", g.server, env).holds(one, order)
 				relay.Disconnect()
 				env = strategies.Env{Steps: other.Observe, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
 				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)

@@ -54,8 +54,6 @@ func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 	eachSpec(t, false, []string{"fine:set-px", "lua"}, func(g *fixture, spec string) {
 		g.traffic(spec)
 		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
-		ctx, cancel := context.WithTimeout(g.ctx, time.Second/2)
-		defer cancel()
 		silent := once(step.BeforeWrite, func() {
 			proxy.Cut()
 			proxy.Partition()
@@ -67,6 +65,8 @@ func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 			silent(ctx, at)
 		}
 		w := g.open(spec, proxy.Server(), strategies.Env{Steps: steps})
+		ctx, cancel := context.WithTimeout(g.ctx, 2*time.Second)
+		defer cancel()
 		if _, err := w.purchaser.Purchase(ctx, order); !errors.Is(err, market.ErrNotSent) {
 			g.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
 		}

@@ -71,7 +71,7 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	args := []string{"run", "--strategy", "exec:mine", "--exec", "mine=" + strings.Join(command, " "), "--mix", "1x1"}
-	o := marketsim(t, append(args, "--duration", "300ms", "--warmup", "50ms", "--out", dir)...)
+	o := marketsim(t, append(args, "--duration", "900ms", "--warmup", "0s", "--out", dir)...)
 	o.exits(t, exitFine).says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
 	res := parse(t, read(t, filepath.Join(dir, runFile)))

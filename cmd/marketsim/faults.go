@@ -94,10 +94,10 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
-	p.progress("%s with %s each", english.Plural(len(scenarios), "scenario", ""),
-		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+	p.progress("%s with %s each", english.Plural(len(scenarios), "scenario", ""),
+		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
 	failure := p.findFaults(ctx, res, scenarios, schemes)
 	if before != nil {
 		if n := res.Restore(before); n > 0 {

@@ -241,7 +241,7 @@ func TestPrivatePasswordIsHidden(t *testing.T) {
 	path, password := spied(t)
 	dir := t.TempDir()
 	c := startChildIn(t, []string{"PATH=" + path}, "run", "--strategy", "fine,fine:set-px", "--mix", "1x1",
-		"--duration", "1s", "--backend", "local", "--out", filepath.Join(dir, "out"),
+		"--duration", "900ms", "--backend", "local", "--out", filepath.Join(dir, "out"),
 		"--history", filepath.Join(dir, "history"))
 	addr := serverAddr.FindStringSubmatch(c.told("backend: private ") + c.told("\n"))[1]
 	without := backend.Target{Network: "tcp", Addr: addr}

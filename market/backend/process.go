@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -263,6 +264,8 @@ func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) e
 	}
 }
 
+var taken sync.Map // the ports that freePorts has found: a server that is down comes back on its own
+
 // freePorts also leaves room for the port 10000 above, where nodes of a cluster talk to each other.
 func freePorts(ctx context.Context, n int) (ports []string, err error) {
 	const lowest, highest, tries = 10000, 22000, 1000
@@ -274,11 +277,13 @@ func freePorts(ctx context.Context, n int) (ports []string, err error) {
 		l, failed := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 		err = failed
 		if err == nil {
-			defer l.Close() // not before all are found, or one could be found twice
-			ports = append(ports, port)
+			defer l.Close()
+			if _, before := taken.LoadOrStore(port, true); !before {
+				ports = append(ports, port)
+			}
 		}
 	}
-	return nil, err
+	return nil, cmp.Or(err, errors.New("all that are free have been used by this process"))
 }
 
 // tail is an io.Writer that keeps the last lines written to it.

@@ -105,16 +105,16 @@ func (c *workers) reads(ctx context.Context, params param.Values) *taking {
 // kept for three polls, so these are long: a busy machine does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "1s"})
+		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "2s"})
 		first := write(t, c.worker(nil, nil))
 		next := c.wait(t.Context()) // and bars readers from now on
-		reader := c.reads(t.Context(), param.Values{"poll": "1s"})
+		reader := c.reads(t.Context(), param.Values{"poll": "2s"})
 		reader.waits.Open()
 		release(t, first)
 		lease := c.taken(reader)
 		c.waits(next, "a reader has its turn")
 
-		late := c.reads(t.Context(), param.Values{"poll": "1s"})
+		late := c.reads(t.Context(), param.Values{"poll": "2s"})
 		c.waits(next, "a reader has its turn")
 		release(t, lease)
 		lease = c.taken(next)

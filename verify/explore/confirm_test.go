@@ -60,7 +60,7 @@ func TestRealRedis(t *testing.T) {
 			server := testkit.Local(t)
 			for i, one := range all {
 				err := one.Real(t.Context(), server.Target)
-				for try := 0; try < 2 && err != nil; try++ {
+				for try := 0; try < 4 && err != nil; try++ {
 					err = one.Real(t.Context(), server.Target)
 				}
 				if err != nil {
@@ -86,7 +86,7 @@ func TestRealRedisStaysLate(t *testing.T) {
 	one := testkit.Must(explore.PlayedToken(t, p, all[i].Token))(t)
 	server := testkit.Local(t)
 	err = one.Real(t.Context(), server.Target)
-	for try := 0; try < 2 && err != nil; try++ {
+	for try := 0; try < 4 && err != nil; try++ {
 		err = one.Real(t.Context(), server.Target)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,11 @@ func TestOnce(t *testing.T) {
 			s.checkInTime(start)
 			a.finish()
 			b.buy(s.item(2))
-			return observed{Harm: verify.NoHarm, Why: held + ", then " + b.ends().String()}
+			then := b.ends()
+			if !then.Applied() {
+				fail(fmt.Errorf("%w: nobody is inside, and it is %s", errLate, then))
+			}
+			return observed{Harm: verify.NoHarm, Why: held + ", then " + then.String()}
 		}), scheme(t, name)})
 		if f.Verdict == verify.Unavailable {
 			testkit.Require(t, "zookeeper", f.Why)

@@ -81,6 +81,9 @@ func crashWaiting(s *setup) observed {
 	item := holder.lists(0).Item
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
+	if beside {
+		s.checkInTime(holder.op.began)
+	}
 	first.kill()
 	holder.finish()
 	second.op.began = time.Now() // until now the holder was at work

@@ -32,7 +32,7 @@ const (
 	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
-// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use, but for Close.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
 type Runner struct {
 	Market *backend.Server // on which the markets are, but those on a cluster
 	folder *backend.Folder // in which clients run
@@ -42,6 +42,7 @@ type Runner struct {
 
 	setups  atomic.Int64
 	playing sync.RWMutex // held for reading while a cell is played
+	end     func() error // Close, once
 }
 
 // StartRunner starts a private server for the markets, or else an embedded one. The caller closes the runner.
@@ -58,7 +59,9 @@ func newRunner(server *backend.Server) (*Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	return &Runner{Market: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}, nil
+	r := &Runner{Market: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}
+	r.end = sync.OnceValue(r.close)
+	return r, nil
 }
 
 // Identify says in a manifest what the scenarios run on: the server, and the modules whose code the schemes are.
@@ -79,7 +82,9 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 
 // Close ends the servers, when every Run has returned. If one goes on, whose context has ended, Close waits for a few
 // seconds until the servers that cells have of their own are gone, with their folders.
-func (r *Runner) Close() error {
+func (r *Runner) Close() error { return r.end() }
+
+func (r *Runner) close() error {
 	ended := make(chan struct{})
 	go func() {
 		r.playing.Lock()

@@ -25,6 +25,13 @@ func custom(run func(*setup) observed) Scenario {
 	}}
 }
 
+// patient is custom where a machine that stands still for a moment does not matter: no lease ends meanwhile.
+func patient(run func(*setup) observed) Scenario {
+	sc := custom(run)
+	sc.Lease = time.Minute
+	return sc
+}
+
 // TestNothingArrived: where what a scenario makes fail is not seen to arrive,
 // nothing was survived, and the cell says so.
 func TestNothingArrived(t *testing.T) {
@@ -71,7 +78,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 		{0, 1, nil}, {attempts - 1, attempts, errLate}, {attempts, attempts, errLate}, {1, 2, clusterDown{}},
 	} {
 		runs := 0
-		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
+		f, err := r.runCell(t.Context(), cell{patient(func(s *setup) observed {
 			runs++
 			if runs <= c.late {
 				check(c.why)
@@ -165,7 +172,7 @@ func TestNeverIsSeenTwice(t *testing.T) {
 		{[]verify.KeptOut{verify.AtOnce}, verify.AtOnce},
 	} {
 		left := c.seen
-		f, err := r.runCell(t.Context(), cell{custom(func(*setup) observed {
+		f, err := r.runCell(t.Context(), cell{patient(func(*setup) observed {
 			kept := left[0]
 			left = left[1:]
 			return observed{Harm: verify.NoHarm, KeptOut: kept, Why: "seen"}

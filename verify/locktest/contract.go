@@ -179,6 +179,7 @@ func lookersExcludeEachOther(f *fixture) {
 		f.name = newName()
 		first, second := f.worker(), f.worker()
 		f.free(first, "a free lock") // it has connected then
+		f.free(second, "a free lock")
 		if !h.Arm(first.proxies) {
 			return false
 		}
@@ -221,7 +222,9 @@ func overtakenReleaseFreesNothing(f *fixture) {
 	f.proxied = true
 	f.AtEach("its release", func(h *suite.Hold) bool {
 		f.name = newName()
-		holder := f.brief()
+		holder, other, last := f.brief(), f.worker(), f.worker()
+		f.free(other, "a free lock") // it has connected then
+		f.free(last, "a free lock")
 		lease := f.acquire(holder)
 		if !h.Arm(holder.proxies) {
 			return false
@@ -231,7 +234,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 			return false
 		}
 		since := time.Now()
-		next, err := f.worker().Try(f.Ctx, f.name)
+		next, err := other.Try(f.Ctx, f.name)
 		released := err == nil
 		if !released {
 			h.Pause()
@@ -251,7 +254,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 		if !released && !unknown && !errors.Is(c.Err, lock.ErrLost) && !f.factory.plain {
 			f.Errorf("a release held %s until someone else had the lock: %v, want ErrLost", h, c.Err)
 		}
-		if f.keptOut(f.worker()) == errTaken {
+		if f.keptOut(last) == errTaken {
 			f.Fatalf("a release was held %s until someone else had the lock; it then freed the lock of the other", h)
 		}
 		f.release(next)

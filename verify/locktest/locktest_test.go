@@ -236,7 +236,7 @@ var found = map[fault]struct{ by, too []string }{
 			"readers share", "release of a lost", "second release", "waiting writer", "works while",
 		},
 	},
-	oneForAllNames: {by: []string{"names"}},
+	oneForAllNames: {by: []string{"names"}, too: []string{"release that was overtaken"}},
 	sleepsOn: {
 		by: []string{"waiter gets"},
 		too: []string{

@@ -62,34 +62,38 @@ func conforms(t *testing.T, r locktest.Redis) {
 // A client whose clock is decades slow, because it runs in a bubble of package synctest, is kept out, keeps others out,
 // and does not keep them out for good when it has died. In a bubble time stands still while a client waits for Redis.
 func TestLibrariesTrustNoClock(t *testing.T) {
+	const ttl = 4 * time.Second
 	for _, library := range libraries {
-		factory := locktest.Redis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
-		right := factory.Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Minute})
-		slow := func(want error) {
-			t.Helper()
-			synctest.Test(t, func(t *testing.T) {
-				wrong := factory.Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Minute})
-				if _, err := wrong.Try(t.Context(), "item"); !errors.Is(err, want) {
-					t.Errorf("%s: Try with a slow clock: %v, want %v", library.Name, err, want)
-				}
-			})
-		}
-		held, err := right.Acquire(t.Context(), "item")
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow(lock.ErrHeld)
-		if err := held.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		slow(nil)
-		if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("%s: held by a client whose clock is slow: Try: %v, want ErrHeld", library.Name, err)
-		}
-		_, err = right.Acquire(t.Context(), "item")
-		if err != nil {
-			t.Errorf("%s: a client whose clock is slow has died: Acquire: %v", library.Name, err)
-		}
+		t.Run(library.Name, func(t *testing.T) {
+			t.Parallel()
+			factory := locktest.Redis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
+			right := factory.Open(t, locktest.Worker{TTL: ttl, Timeout: time.Minute})
+			slow := func(want error) {
+				t.Helper()
+				synctest.Test(t, func(t *testing.T) {
+					wrong := factory.Open(t, locktest.Worker{TTL: ttl, Timeout: time.Minute})
+					if _, err := wrong.Try(t.Context(), "item"); !errors.Is(err, want) {
+						t.Errorf("Try with a slow clock: %v, want %v", err, want)
+					}
+				})
+			}
+			held, err := right.Acquire(t.Context(), "item")
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow(lock.ErrHeld)
+			if err := held.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			slow(nil)
+			if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("held by a client whose clock is slow: Try: %v, want ErrHeld", err)
+			}
+			_, err = right.Acquire(t.Context(), "item")
+			if err != nil {
+				t.Errorf("a client whose clock is slow has died: Acquire: %v", err)
+			}
+		})
 	}
 }
 
