@@ -69,7 +69,10 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
-	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).exits(t, exitFine)
+	row := measured(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).Rows[0]
+	if row.ServerCPU == nil || row.OthersCPU != nil { // nobody asks the other masters and the replicas how much they use
+		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
+	}
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitUsage).says(t, "{mine}:")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
 	on.clean(t)

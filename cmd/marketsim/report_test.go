@@ -64,7 +64,8 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: file and folder differ, or there is no %q:\n%s%s", format, says, o.stdout, o.stderr)
 		}
 	}
-	marketsim(t, "report", run, storedFaults).exits(t, exitFine).says(t, "fine 5x5", "crash-holding")
+	marketsim(t, "report", run, storedFaults).exits(t, exitFine).says(t, "fine 5x5", "crash-holding",
+		run+": ", filepath.Join(storedFaults, faultsFile)+": What fails")
 	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).says(t, "crash-holding")
 
 	other := filepath.Join(dir, "below", "other") // its folder stands for all that is below it
