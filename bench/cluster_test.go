@@ -72,7 +72,7 @@ func (on cluster) keysElsewhere(t *testing.T) {
 
 // failsOver: a row whose market's master hands its slots to its replica, and goes on as a replica itself, ends and says
 // what to do. It is audited where the market is then, and nothing is left. Each is on a master of its own: a second
-// failover of the same one would be refused for a second.
+// failover of the same one would be refused for a while.
 func (on cluster) failsOver(t *testing.T) {
 	markets := on.marketsOn(t)
 	for i, name := range []string{"watch", "coarse:setnx", "lua"} {

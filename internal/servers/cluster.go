@@ -14,12 +14,14 @@ import (
 )
 
 const (
-	clusterNodes       = 6
-	clusterNodeTimeout = "500" // milliseconds of silence after which a replica takes over from its master
+	clusterNodes = 6
+	// clusterNodeTimeout is how many milliseconds of silence make a replica take over. A busy machine seldom stands still
+	// for as long.
+	clusterNodeTimeout = "1500"
 )
 
 // A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
-// takes over within two seconds. Its methods are not safe for concurrent use, except for Master.
+// usually takes over within four seconds. Its methods are not safe for concurrent use, except for Master.
 type Cluster struct {
 	Redises
 	// Server is the cluster as a server of markets, which knows its slots and ends it.

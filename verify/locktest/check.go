@@ -41,16 +41,15 @@ func Check(t *testing.T, open Open) Report {
 // the lock may try only once in a fraction of its lease. plainEnd is how long it may wait for a reply after ctx ends.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
-// learn finds a Lock's shortest lease, and whether it is renewed in one of three tries: a busy machine may be too late.
+// learn finds a Lock's shortest lease, and whether it is renewed in two of three tries: a busy machine may be too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
 	var err error
 	for _, factory.TTL = range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
-		for range 3 {
+		saw := map[bool]int{} // how often it was renewed, and how often not
+		for err = nil; err == nil && max(saw[true], saw[false]) < 2; {
 			err = factory.renews(t)
-			if err != nil || factory.Renewing {
-				break
-			}
+			saw[factory.Renewing]++
 		}
 		if err == nil {
 			t.Logf("leases of %s are checked; while their holder lives they are renewed: %v", factory.TTL, factory.Renewing)

@@ -14,7 +14,9 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -185,7 +187,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			mutex := concurrency.NewMutex(s.Session, url.PathEscape(p.client.env.Key(p.name)))
 			p.session, p.exit, p.mutex = s, exit, mutex
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a bound on the time.
-			err = p.calls.await(ctx, func() error { return how(mutex, ctx) })
+			err = p.calls.await(ctx, func() error { return untilThrough(ctx, mutex, how) })
 		}
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
 			s.term.finish(lock.ErrLost)
@@ -202,6 +204,28 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		p.fence = owner.GetCompare().GetCreateRevision()
 		p.client.unlockAgain(ctx)
 		return s.term, p.fence, nil
+	}
+}
+
+// untilThrough calls how again if a leader or a server was lost during its first request, which makes the key: it is
+// the same key again. Later requests are not repeated, because they may delete the key, late.
+func untilThrough(
+	ctx context.Context, m *concurrency.Mutex, how func(*concurrency.Mutex, context.Context) error,
+) error {
+	for end := time.Now().Add(abandonTimeout); ; {
+		err := how(m, ctx)
+		var answer rpctypes.EtcdError
+		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
+		owner := m.IsOwner()
+		through := owner.GetCompare().GetCreateRevision() > 0
+		if !lost || through || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryEvery):
+		}
 	}
 }
 
@@ -309,8 +333,9 @@ func (k *keepAlives) RecvMsg(m any) error {
 	sent, _, ok := k.sent.answer()
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()
-	// Without a TTL the server has not got the session.
-	if s := k.client.session; ok && reply.TTL > 0 && clientv3.LeaseID(reply.ID) == s.id {
+	s := k.client.session
+	has := reply.TTL > 0 // else the server has not got the session
+	if ok && has && clientv3.LeaseID(reply.ID) == s.id {
 		s.term.proven(sent, time.Duration(reply.TTL)*time.Second)
 	}
 	return nil
