@@ -57,10 +57,10 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 
 func (c Catalogue) parse(text string) (spec Spec, err error) {
 	parts := strings.Split(text, ":")
-	if slices.Contains(c.strategies(), text) { // which may have a colon
+	if slices.Contains(c.StrategyNames(), text) { // which may have a colon
 		parts = []string{text}
 	}
-	i, err := find("strategy", parts[0], c.strategies())
+	i, err := find("strategy", parts[0], c.StrategyNames())
 	if err != nil {
 		return spec, c.orLock(parts[0], err)
 	}
@@ -89,6 +89,10 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 			delete(spec.params, p.Name)
 		}
 	}
+	timeout := max(spec.params.Duration(lock.TimeoutParam), param.Values{}.Duration(lock.TimeoutParam))
+	if poll := spec.params.Duration(lock.PollParam); poll > timeout {
+		return spec, fmt.Errorf("poll=%s is longer than an acquisition may take (timeout=%s)", poll, timeout)
+	}
 	if spec.lock.Check != nil {
 		err = spec.lock.Check(spec.params)
 	}
@@ -101,8 +105,8 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 // orLock adds to an error about an unknown strategy how a lock is written whose name was given instead.
 func (c Catalogue) orLock(name string, err error) error {
 	under := slices.IndexFunc(c.Strategies, func(s Strategy) bool { return s.Lock != "" })
-	near := nearest(name, c.locks())
-	if near == "" || under < 0 || nearest(name, c.strategies()) != "" {
+	near := nearest(name, c.LockNames())
+	if near == "" || under < 0 || nearest(name, c.StrategyNames()) != "" {
 		return err
 	}
 	return fmt.Errorf("%w; %s is a lock, written %s:%[2]s", err, near, c.Strategies[under].Name)
@@ -111,7 +115,7 @@ func (c Catalogue) orLock(name string, err error) error {
 // lock finds a lock by its name, which +watchdog may follow.
 func (c Catalogue) lock(text string) (kind lock.Kind, err error) {
 	name, modifier, modified := strings.Cut(text, "+")
-	i, err := find("lock", name, c.locks())
+	i, err := find("lock", name, c.LockNames())
 	if err != nil {
 		return kind, err
 	}
@@ -143,19 +147,22 @@ func (s *Spec) set(setting string) error {
 	return nil
 }
 
-func names[T any](all []T, name func(T) string) (known []string) {
+// Names are the names of all, in their order.
+func Names[T any](all []T, name func(T) string) (known []string) {
 	for _, x := range all {
 		known = append(known, name(x))
 	}
 	return known
 }
 
-func (c Catalogue) strategies() []string {
-	return names(c.Strategies, func(s Strategy) string { return s.Name })
+// StrategyNames are the names of the strategies, in the order in which they are shown.
+func (c Catalogue) StrategyNames() []string {
+	return Names(c.Strategies, func(s Strategy) string { return s.Name })
 }
 
-func (c Catalogue) locks() []string {
-	return names(c.Locks, func(k lock.Kind) string { return k.Name })
+// LockNames are the names of the locks, in the order in which they are shown.
+func (c Catalogue) LockNames() []string {
+	return Names(c.Locks, func(k lock.Kind) string { return k.Name })
 }
 
 // find returns where a name is among those that there are, which its error lists.
@@ -195,7 +202,7 @@ func nearest(name string, known []string) string {
 func (s Spec) Params() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
 
 func (s Spec) parameters() []string {
-	return names(s.Params(), func(p param.Param) string { return p.Name })
+	return Names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
 // String returns the canonical form: without defaults, parameters in the order in which they are declared.

@@ -60,6 +60,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},
 		{"fine:poll=soon", `parameter poll: "soon" is not a duration such as 500ms or 10s`},
 		{"fine:poll=1us", "parameter poll: 1µs is not from 10µs to 24h0m0s"},
+		{"fine:poll=10h", "poll=10h0m0s is longer than an acquisition may take (timeout=10s)"},
 		{"fine:fencing=yes", `parameter fencing: "yes" is not one of none, off, on, token`},
 		{"watch:fencing=on", `unknown parameter "fencing"; known: ` +
 			"timeout, list-timeout, gate, backoff, base, cap, jitter, tries"},

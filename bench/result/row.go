@@ -7,6 +7,7 @@
 package result
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -160,6 +161,24 @@ type Row struct {
 	// Histogram is of WaitMS: HDR, V2 compressed, base64, in microseconds, with two digits.
 	Histogram string    `json:"histogram,omitempty"`
 	Warnings  []Warning `json:"warnings,omitempty"`
+}
+
+// MarshalJSON leaves out what programs of --exec have not told and marketsim cannot see: it is not 0.
+func (r Row) MarshalJSON() ([]byte, error) {
+	type seen Row // without this method
+	if !r.Elsewhere {
+		return json.Marshal(seen(r))
+	}
+	return json.Marshal(struct { // whose fields stand before those of the same name in Row
+		seen
+		Retries        int64   `json:"retries,omitempty"`
+		ListRetries    int64   `json:"list_retries,omitempty"`
+		Polls          int64   `json:"polls,omitempty"`
+		ListPolls      int64   `json:"list_polls,omitempty"`
+		LockWaitMS     Latency `json:"lock_wait_ms,omitzero"`
+		LeasesLost     int64   `json:"leases_lost,omitempty"`
+		FailedReleases int64   `json:"failed_releases,omitempty"`
+	}{seen: seen(r), Retries: r.Retries, ListRetries: r.ListRetries})
 }
 
 // Latency summarizes times in milliseconds. Percentiles are by nearest rank, with two significant digits.
