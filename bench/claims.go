@@ -254,14 +254,14 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		return
 	}
 	out.Low, out.High = &number.Low, &number.High
-	if holds := c.holds(number.Low); holds == c.holds(number.High) {
-		out.Verdict = result.DoesNot
-		if holds {
-			out.Verdict = result.Holds
-		}
-	}
-	if out.Verdict == result.Holds && c.idle(rounds) {
+	low, high := c.holds(number.Low), c.holds(number.High)
+	switch {
+	case low && high && c.idle(rounds):
 		out.Measured, out.Verdict = out.Measured+"; not judged: "+c.void, result.NotJudged
+	case low && high:
+		out.Verdict = result.Holds
+	case !low && !high:
+		out.Verdict = result.DoesNot
 	}
 }
 

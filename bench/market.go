@@ -294,12 +294,12 @@ func silence(row time.Duration) time.Duration {
 // guard asks the server of the market for replies until the load has ended, and notes the longest time in which nothing
 // came from it, neither here nor to a worker. It fails the row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
-	pause := silence(m.Duration) / 10
+	between := silence(m.Duration) / 10
 	reply := m.market.replies(ctx, conn)
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }
 	go ask()
-	look := time.NewTicker(pause)
+	look := time.NewTicker(between)
 	defer look.Stop()
 	workers := m.all()
 	heard := int64(-1)     // bytes received, as of the last look
@@ -310,7 +310,7 @@ func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
 			<-replied // after which nobody uses conn any more
 			return
 		case lost := <-replied:
-			time.AfterFunc(pause, ask)
+			time.AfterFunc(between, ask)
 			if lost != nil {
 				m.window.fail(lost)
 			}

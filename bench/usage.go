@@ -130,7 +130,8 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 	others = max(0, others)
 	// Replicas, lock servers and programs may work on this machine as well, and nobody asks them how much they use.
-	if kind, _ := m.Subject.Lock(); m.market.cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
+	kind, _ := m.Subject.Lock()
+	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
 		others = 0
 	} else {
 		r.OthersCPU = new(others * scale)

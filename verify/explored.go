@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // Assumed is what a search of schedules takes for granted, and a real network does not.
@@ -120,7 +122,9 @@ func (r *Explorations) Broken() []Explored {
 }
 
 // Write stores what was found as indented JSON.
-func (r *Explorations) Write(w io.Writer) error { return write(w, "what was explored", r, "\t") }
+func (r *Explorations) Write(w io.Writer) error {
+	return stored.Encode(w, "what was explored", r, "\t")
+}
 
 // ReadExplored reads what Write stored, and refuses what Write would not have.
 func ReadExplored(r io.Reader) (*Explorations, error) {

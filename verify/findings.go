@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -144,7 +143,9 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	named := func(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	for i, f := range r.Findings {
 		again := len(scenarios)+len(subjects) > 0 && named(scenarios, f.Scenario) && named(subjects, f.Subject)
-		if was := before.finding(f.Scenario, f.Subject); was.observed() && was.Kept+was.Broken == "" && !again {
+		was := before.finding(f.Scenario, f.Subject)
+		settled := was.observed() && was.Kept == "" && was.Broken == ""
+		if settled && !again {
 			r.Findings[i] = was
 		}
 	}
@@ -193,16 +194,7 @@ func (r *Faults) Found() int {
 func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }
 
 // Write stores the result as indented JSON.
-func (r *Faults) Write(w io.Writer) error { return write(w, "faults", r, " ") }
-
-func write(w io.Writer, what string, all any, indent string) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(all); err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
-	}
-	return nil
-}
+func (r *Faults) Write(w io.Writer) error { return stored.Encode(w, "faults", r, " ") }
 
 // ReadFaults reads what Write stored, and refuses what Write would not have.
 func ReadFaults(r io.Reader) (*Faults, error) {
@@ -210,7 +202,7 @@ func ReadFaults(r io.Reader) (*Faults, error) {
 	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultsSchema)
 }
 
-// read reads what write stored, and refuses what a later marketsim stored, which may have other fields.
+// read reads what Write stored, and refuses what a later marketsim stored, which may have other fields.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
 	err := stored.Decode(r, into, "marketsim "+command+" --out")
 	switch {

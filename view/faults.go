@@ -182,6 +182,12 @@ func Explored(r *verify.Explorations) *Doc {
 			e.Scheme, e.Broken, e.Program, e.Found()))
 	}
 	switch {
+	case r.Judged && len(d.Findings) == 0:
+		d.Findings = []string{"No promise was broken, within the bounds below."}
+		if harms > 0 {
+			d.Findings[0] += " A client that is stopped and outlives its lease breaks none: no lock that expires prevents it."
+		}
+	case r.Judged:
 	case searched == 0:
 		d.Findings = append(d.Findings, "Nothing can be concluded: no search came to its end.")
 	case harms == 0:
@@ -190,13 +196,7 @@ func Explored(r *verify.Explorations) *Doc {
 		d.Findings = append(d.Findings, fmt.Sprintf("Harm was found in %d of %s.", harms, searches(searched)))
 	}
 	if r.Judged {
-		d.Title, d.Findings = "Judged: "+listed(slices.Sorted(maps.Keys(harmed))), d.Findings[:len(r.Broken())]
-		if len(d.Findings) == 0 {
-			d.Findings = []string{"No promise was broken, within the bounds below."}
-			if harms > 0 {
-				d.Findings[0] += " A client that is stopped and outlives its lease breaks none: no lock that expires prevents it."
-			}
-		}
+		d.Title = "Judged: " + listed(slices.Sorted(maps.Keys(harmed)))
 	}
 	var safe []string
 	for _, e := range r.Searches {

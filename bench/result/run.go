@@ -2,7 +2,6 @@ package result
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -164,12 +163,7 @@ const (
 )
 
 // Write stores the result as JSON, in one line: indented it would be larger by a quarter.
-func (r *Run) Write(w io.Writer) error {
-	if err := json.NewEncoder(w).Encode(r); err != nil {
-		return fmt.Errorf("write result: %w", err)
-	}
-	return nil
-}
+func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, "") }
 
 // ReadRun reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status, a
 // row that is there twice, a mix without sellers or buyers, a negative number, and trailing data.
@@ -199,11 +193,12 @@ func (r *Run) check() error {
 	if r.Status == stored.Complete && len(r.Rows) == 0 {
 		return errors.New("it says that it is complete, and has no row")
 	}
-	if c := &r.Manifest.Config; c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
+	c := &r.Manifest.Config
+	if c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
 		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes",
 			c.Trials, len(c.Axes), MostTrials)
 	}
-	for _, axis := range r.Manifest.Config.Axes {
+	for _, axis := range c.Axes {
 		if err := axis.check(); err != nil {
 			return err
 		}

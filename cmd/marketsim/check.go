@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -75,9 +75,7 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 func (p *program) show(verdicts []judged, format string) error {
 	var text strings.Builder
 	if format == asJSON {
-		enc := json.NewEncoder(&text)
-		enc.SetIndent("", " ")
-		if err := enc.Encode(verdicts); err != nil {
+		if err := stored.Encode(&text, "verdicts", verdicts, " "); err != nil {
 			return err
 		}
 	} else {

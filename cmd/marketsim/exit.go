@@ -95,7 +95,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	unread := make(chan os.Signal, 1)
+	unread := make(chan os.Signal, 1) // nobody looks: a write that nobody reads then fails, and does not end the program
 	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
 		for received := 1; ; received++ {

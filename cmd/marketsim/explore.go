@@ -130,10 +130,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 			return nil, usagef("--of: there is no fault %q; 'marketsim explore --help' names them", kind)
 		}
 	}
-	var known []string
-	for _, m := range markettest.Markets() {
-		known = append(known, m.Name)
-	}
+	known := strategies.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
 	for _, name := range f.programs {
 		if !slices.Contains(known, name) {
 			return nil, usagef("--program: %s", strategies.UnknownName("program", name, known))

@@ -80,6 +80,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		if err != nil {
 			return usagef("--add: %w", err)
 		}
+		// The table has all; --scenario and --lock only say which of its cells are played again.
 		scenarios, schemes, err = new(faultFlags).chosen()
 		if err != nil {
 			return err
@@ -105,19 +106,22 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 				english.Plural(n, "finding was", "findings were"))
 		}
 	}
-	incomplete := faultStatus(ctx, res, failure)
-	old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
-	if incomplete != nil && err == nil && old.Status == stored.Complete {
-		f.out.file = "incomplete-" + f.out.file // does not replace the complete one
+	unfinished := faultStatus(ctx, res, failure)
+	if unfinished != nil {
+		old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
+		if err == nil && old.Status == stored.Complete {
+			f.out.file = "incomplete-" + f.out.file // does not replace the complete one
+		}
 	}
-	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
+	return errors.Join(promisesBroken(res), unfinished, f.out.finish(p.stdout, p.stderr, res))
 }
 
 // findFaults plays what a result lacks, on private servers that are gone when it returns, and adds what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
-	missing, all := res.Missing(), len(res.Missing())
+	missing := res.Missing()
+	all := len(missing)
 	if all == 0 {
 		fmt.Fprintln(p.stderr, "nothing is missing")
 		return nil

@@ -37,6 +37,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/fault"
 )
@@ -115,16 +116,11 @@ func explain(cmd *cobra.Command) {
 func complete(cmd *cobra.Command) {
 	c := catalogue.Full()
 	schemes := fault.Names(c)
-	var specs, scenarios []string
-	for _, s := range c.Strategies {
-		specs = append(specs, s.Name)
+	specs := c.StrategyNames()
+	for _, name := range c.LockNames() {
+		specs = append(specs, "fine:"+name, "coarse:"+name)
 	}
-	for _, k := range c.Locks {
-		specs = append(specs, "fine:"+k.Name, "coarse:"+k.Name)
-	}
-	for _, sc := range everyScenario() {
-		scenarios = append(scenarios, sc.Name)
-	}
+	scenarios := strategies.Names(everyScenario(), func(sc fault.Scenario) string { return sc.Name })
 	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
 		"list": oneOf(slices.Concat(schemes, scenarios, specs)), "compare": oneOf(specs), "explore": oneOf(schemes),
 	}[cmd.Name()]

@@ -18,10 +18,7 @@ import (
 
 func newRun(p *program) *cobra.Command {
 	var f rowFlags
-	cmd := &cobra.Command{
-		Use:  "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
-		Args: cobra.NoArgs,
-	}
+	cmd := &cobra.Command{Use: "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]", Args: cobra.NoArgs}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
@@ -41,10 +38,7 @@ func newRun(p *program) *cobra.Command {
 
 func newCompare(p *program) *cobra.Command {
 	var f rowFlags
-	cmd := &cobra.Command{
-		Use:  "compare SPEC SPEC...",
-		Args: cobra.MinimumNArgs(2),
-	}
+	cmd := &cobra.Command{Use: "compare SPEC SPEC...", Args: cobra.MinimumNArgs(2)}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0) // two strategies take less than three minutes
@@ -119,10 +113,7 @@ const (
 
 func newReproduce(p *program) *cobra.Command {
 	f := rowFlags{reproduces: reference.Tables()}
-	cmd := &cobra.Command{
-		Use:  "reproduce",
-		Args: cobra.NoArgs,
-	}
+	cmd := &cobra.Command{Use: "reproduce", Args: cobra.NoArgs}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})

@@ -114,7 +114,8 @@ var settings = []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfs
 // Info asks the server what it is. A server that refuses CONFIG GET is no error.
 func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	if s.Name == NameEmbedded {
-		return Info{Product: "miniredis", Version: miniredisVersion(), Config: map[string]string{}}, nil
+		version := strings.TrimPrefix(Modules()["github.com/alicebob/miniredis/v2"], "v")
+		return Info{Product: "miniredis", Version: version, Config: map[string]string{}}, nil
 	}
 	err = With(ctx, s.Target, func(conn *Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
@@ -130,17 +131,15 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	return info, err
 }
 
-// miniredisVersion is the version that was built in, or empty where the build does not know.
-func miniredisVersion() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
+// Modules are the versions of the modules that were built in, by their paths; none where the build does not know.
+func Modules() map[string]string {
+	versions := map[string]string{}
+	if build, known := debug.ReadBuildInfo(); known {
+		for _, m := range build.Deps {
+			versions[m.Path] = m.Version
+		}
 	}
-	is := func(m *debug.Module) bool { return m.Path == "github.com/alicebob/miniredis/v2" }
-	if i := slices.IndexFunc(info.Deps, is); i >= 0 {
-		return strings.TrimPrefix(info.Deps[i].Version, "v")
-	}
-	return ""
+	return versions
 }
 
 // InfoFields returns the "name:value" lines of one section of INFO.

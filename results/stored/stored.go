@@ -50,6 +50,16 @@ func Open(path string, most int64) (*os.File, error) {
 	return os.Open(path)
 }
 
+// Encode writes JSON, each level indented by indent; if it is empty, in one line.
+func Encode(w io.Writer, what string, all any, indent string) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
+}
+
 // Decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
 func Decode(r io.Reader, into any, command string) error {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))

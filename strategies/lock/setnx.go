@@ -152,7 +152,8 @@ func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
 func (h *hold) expire(ctx context.Context) error {
 	command := "pexpire"
 	unit, n := h.expiry()
-	if whole := h.env.Params.Text(expireParam) == expireSeconds; whole || unit == "ex" {
+	whole := h.env.Params.Text(expireParam) == expireSeconds
+	if whole || unit == "ex" {
 		command, n = "expire", int64(h.ttl()/time.Second)
 	}
 	if err := h.rdb.Process(ctx, redis.NewBoolCmd(ctx, command, h.key, n)); err != nil {

@@ -203,7 +203,9 @@ func (w *world) do(c Choice, r *request) {
 		server.redis.FastForward(2 * w.program.Lease)
 	case TimePass:
 		w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
-		for w.wait(2) && c.Preempt && w.next(c.N) == nil && w.clients[c.N].alive() && w.due(2).After(time.Now()) {
+		waits := func() bool { return w.next(c.N) == nil && w.clients[c.N].alive() && w.due(2).After(time.Now()) }
+		for more := w.wait(2); more && c.Preempt && waits(); {
+			more = w.wait(2)
 		}
 		if c.Preempt {
 			w.running = c.N

@@ -165,7 +165,7 @@ func (d *driver) comesThere(w World, b branch) error {
 	if len(b.nodes) > 0 {
 		r.path[len(b.nodes)-1].at = b.last
 	}
-	for try, slow := 0, 0; try < tries; try++ {
+	for missed, slow := 0, 0; missed < tries; {
 		r.depth, r.differs = 0, ""
 		played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
 		if err != nil {
@@ -179,16 +179,17 @@ func (d *driver) comesThere(w World, b branch) error {
 		if r.depth < len(r.path) && r.differs == "" {
 			r.differs = "the clients ended before that"
 		}
-		if played.Stalled && r.differs != "" && slow < mostSlow {
-			try--
-			slow++
-		}
 		if r.differs == "" {
 			tally := d.walk.of(b.cost)
 			tally.schedules++
 			tally.harmful += min(1, len(played.Harms))
 			d.walk.played(b, r.path)
 			return nil
+		}
+		if played.Stalled && slow < mostSlow {
+			slow++
+		} else {
+			missed++
 		}
 	}
 	return d.walk.lose(b, r.differs)

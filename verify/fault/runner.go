@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -69,12 +68,10 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	info, err := r.Market.Info(ctx)
 	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
 	m.Libraries = map[string]string{}
-	if build, known := debug.ReadBuildInfo(); known {
-		for _, module := range build.Deps {
-			isLock := func(s Scheme) bool { return s.TakesLock() && strings.HasPrefix(s.Lock.Source, module.Path) }
-			if module.Path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
-				m.Libraries[module.Path] = module.Version
-			}
+	for path, version := range backend.Modules() {
+		isLock := func(s Scheme) bool { return s.TakesLock() && strings.HasPrefix(s.Lock.Source, path) }
+		if path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
+			m.Libraries[path] = version
 		}
 	}
 	return err

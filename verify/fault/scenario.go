@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -59,11 +58,8 @@ var ErrScenario = errors.New("invalid scenario")
 
 // Named returns the scenarios of these names, each once, in the order given. The error wraps ErrScenario.
 func Named(names ...string) ([]Scenario, error) {
-	var known []string
 	all := slices.Concat(All(), Clustered())
-	for _, sc := range all {
-		known = append(known, sc.Name)
-	}
+	known := strategies.Names(all, func(sc Scenario) string { return sc.Name })
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {
@@ -195,14 +191,8 @@ func Names(c strategies.Catalogue) []string {
 
 // parse reads a scheme's name: a strategy, or a lock to be put under the strategy fine.
 func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
-	var known []string
-	for _, s := range c.Strategies {
-		known = append(known, s.Name)
-	}
-	for _, k := range c.Locks {
-		known = append(known, k.Name)
-	}
-	head := regexp.MustCompile(`^[^:+]*`).FindString(name)
+	known := slices.Concat(c.StrategyNames(), c.LockNames())
+	head, _, _ := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	switch at := slices.Index(known, head); {
 	case at < 0:
 		return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
@@ -264,8 +254,7 @@ func (s Scheme) expires() bool {
 
 // fences reports whether the market refuses the writes of the scheme's former holders.
 func (s Scheme) fences() bool {
-	fencing := s.value("fencing")
-	return fencing == "on" || fencing == "token"
+	return s.value("fencing") == "on" || s.value("fencing") == "token"
 }
 
 func (s Scheme) value(name string) string {

@@ -224,7 +224,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn
-	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
+	case atOnce == ranOut || ranOut && !s.scheme.TakesLock(): // both or neither, or what ran out was no lock
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())

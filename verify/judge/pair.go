@@ -31,7 +31,11 @@ type pair struct {
 	shown   map[verify.Harm]bool // harms that have come a second time
 	hasty   bool                 // a client has sent something else while a request was held back: it gives up soon
 
-	// Of one schedule:
+	schedule
+}
+
+// A schedule is what a pair notes of the one that it plays.
+type schedule struct {
 	name      string // of the lock
 	begin     time.Time
 	drawn     []verify.Event
@@ -156,9 +160,8 @@ func (p *pair) ready() error {
 		*c = player{client: c.client, left: 2 - n, seen: map[string]bool{}}
 		c.gate.Gate(func(h *wire.Held) { p.events <- event{client: c.client, held: h} })
 	}
-	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
-	p.harms, p.released, p.changes, p.entered, p.failed, p.fence, p.orphaned = nil, "", 0, 0, nil, 0, false
-	p.stalled, p.contended, p.last = false, false, p.begin
+	now := time.Now()
+	p.schedule = schedule{name: "lock-" + rand.Text(), begin: now, last: now, running: -1}
 	return nil
 }
 
@@ -253,8 +256,7 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 	}
 }
 
-// finish ends a schedule: it kills clients that have not ended. After a fault, a client that is left, or a fresh one,
-// then has to get in within two leases and a margin.
+// finish ends a schedule: it kills clients that have not ended, and looks at what is left.
 func (p *pair) finish() {
 	for _, c := range p.clients {
 		c.gate.Gate(nil)
@@ -276,9 +278,13 @@ func (p *pair) finish() {
 		p.harms = append(p.harms, p.shop.audit(p)...)
 		return
 	}
-	if len(p.steps) == 0 || !slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
-		return
+	if slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
+		p.getsIn()
 	}
+}
+
+// getsIn has a client that is left, or a fresh one, take the lock after a fault, within two leases and a margin.
+func (p *pair) getsIn() {
 	who := 1
 	if p.clients[who].life == nil {
 		who = 0
