@@ -88,7 +88,7 @@ func judgedLocks(t *testing.T) string {
 		}
 	}
 	return fmt.Sprintf("- **A lock in any language is judged by one command**, `marketsim judge -- python3 my_lock.py`. "+
-		"Within its bounds the locks of\n  %s keep their promises; %s, wrong on purpose, does not.\n",
+		"Within its bounds locks made with\n  %s keep the promises that were tested; %s, wrong on purpose, does not.\n",
 		strings.NewReplacer("laravel", "Laravel", "symfony", "Symfony").Replace(and(told[true])), and(told[false]))
 }
 

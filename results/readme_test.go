@@ -91,7 +91,7 @@ func paused(t *testing.T) string {
 	for _, s := range [][2]string{
 		{"redsync", "redsync"}, {"redislock", "redislock"}, {"zookeeper", "ZooKeeper"}, {"etcd", "etcd"},
 		{"redlock", "Redlock"}, {"redisson", "Redisson's scheme"}, {"set-px", "SET NX PX"},
-		{"lua", "one script"}, {"watch", "WATCH"}, {"set-px:fencing=token", "a lock whose token the write compares"},
+		{"lua", "one script"}, {"watch", "WATCH"}, {"set-px:fencing=token", "a lock with a token that the write requires"},
 	} {
 		harm := finding(t, readFaults(t), "pause", s[0]).Harm
 		told[harm] = append(told[harm], s[1])
