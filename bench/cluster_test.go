@@ -114,7 +114,20 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 		return err
 	}
 	return backend.With(ctx, on.Redises[to].Target, func(conn *backend.Conn) error {
-		return conn.ClusterFailover(ctx).Err()
+		var asked time.Time
+		for ; ; time.Sleep(20 * time.Millisecond) {
+			fields, err := conn.InfoFields(ctx, "replication")
+			if err != nil || fields["role"] == "master" {
+				return err
+			}
+			if time.Since(asked) > 6*time.Second { // Redis has given the last one up: a busy machine held no election
+				asked = time.Now()
+				err = conn.ClusterFailover(ctx).Err()
+			}
+			if err != nil {
+				return err
+			}
+		}
 	})
 }
 
