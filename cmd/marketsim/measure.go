@@ -169,7 +169,6 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		}
 		fmt.Fprintf(p.stderr, "keys: under %s, %s: %s\n", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
 	}
-	p.progress("%s", plan.ahead())
 	rehearsed := map[string]bool{}
 	for _, point := range plan.config.Points {
 		if !rehearsed[point.Spec()] {
@@ -188,6 +187,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 			}
 		}
 	}
+	p.progress("%s", plan.ahead()) // now, because nobody knows how long the rehearsals of locks with servers take
 	return nil
 }
 
