@@ -214,6 +214,9 @@ func untilThrough(
 ) error {
 	for end := time.Now().Add(abandonTimeout); ; {
 		err := how(m, ctx)
+		if err == nil {
+			return nil
+		}
 		var answer rpctypes.EtcdError
 		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
 		owner := m.IsOwner()

@@ -9,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -329,6 +333,18 @@ func releaseWithoutAnswer(t *testing.T, b *bench) {
 		again := b.acquire(l)
 		b.inLine(left, "release="+how+": after the holder has taken it again")
 		_ = again.Release(context.Background())
+	}
+}
+
+// A leader that was lost during the first request costs no order.
+func TestFirstRequestIsRepeated(t *testing.T) {
+	calls := 0
+	err := untilThrough(t.Context(), concurrency.NewMutex(nil, name), func(*concurrency.Mutex, context.Context) error {
+		calls++
+		return []error{status.Error(codes.Unavailable, "no leader"), rpctypes.ErrNoLeader, concurrency.ErrLocked}[calls-1]
+	})
+	if calls != 3 || !errors.Is(err, concurrency.ErrLocked) {
+		t.Errorf("after %d calls: %v", calls, err)
 	}
 }
 
