@@ -110,14 +110,17 @@ func MaxParallel(n int) {
 	}
 }
 
-// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for the one
-// with which go-redis redials a server that has gone: that ends by itself.
-func VerifyNoLeaks(m *testing.M) {
-	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
-	for code == 0 && goleak.Find(redials) != nil && time.Now().Before(deadline) {
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for those that
+// are in some functions, and the one with which go-redis redials a server that has gone: that ends by itself.
+func VerifyNoLeaks(m *testing.M, functions ...string) {
+	var ignored []goleak.Option
+	for _, name := range append(functions, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial") {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(name))
 	}
-	goleak.VerifyTestMain(code, redials)
+	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
+	for code == 0 && goleak.Find(ignored...) != nil && time.Now().Before(deadline) {
+	}
+	goleak.VerifyTestMain(code, ignored...)
 }
 
 // How long a server may take to answer a test, and goroutines to end after the tests, on a busy machine.

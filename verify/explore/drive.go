@@ -168,6 +168,9 @@ func (d *driver) comesThere(w World, b branch) error {
 	for missed, slow := 0, 0; missed < tries; {
 		r.depth, r.differs = 0, ""
 		played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
+		if errors.Is(err, errHeldUp) && len(b.nodes) > 0 {
+			return d.walk.lose(b, err.Error())
+		}
 		if err != nil {
 			return err
 		}

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -92,6 +89,7 @@ type search struct {
 	progress   atomic.Int64
 	running    atomic.Pointer[world] // the schedule that is run
 	silence    time.Duration         // how long the search may stand still in real time
+	waiting    int                   // for mutexes, goroutines of schedules that were given up
 	pools      pools
 }
 
@@ -132,8 +130,7 @@ func (s *search) meets(w *world) {
 }
 
 // guarded plays the first schedule, to learn which scripts clients send and whether the program does anything, and then
-// calls run. It returns an error if nothing happens any more: a bubble in which somebody waits for a real socket does
-// not end.
+// calls run.
 func (s *search) guarded(run func() error) error {
 	backend.QuietLogs() // the search breaks connections all the time
 	defer withoutChance()()
@@ -141,32 +138,18 @@ func (s *search) guarded(run func() error) error {
 	defer s.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
-	done := make(chan error, 1)
-	go func() {
-		err := errors.New("a client has ended the goroutine that searches")
-		defer func() { done <- err }() // even if a client ends this goroutine
-		w, _, failed := s.schedule(func(options []Choice, _ []string) (Choice, error) { return options[0], nil })
-		s.meets(w)
-		if failed == nil && w.trial.Vacuous != nil {
-			failed = w.trial.Vacuous()
-		}
-		if failed == nil {
-			failed = run()
-		}
-		err = failed
-	}()
-	for last := int64(-1); s.progress.Load() != last; {
-		last = s.progress.Load()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(s.silence):
-		}
+	w, _, err := s.schedule(func(options []Choice, _ []string) (Choice, error) { return options[0], nil })
+	if err != nil {
+		return err
 	}
-	s.progress.Store(math.MinInt64)
-	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, or has connected by "+
-		"itself and not by the dialer that it is given, so that nothing can be concluded: %s",
-		s.silence, s.running.Load().left())
+	s.meets(w)
+	if w.trial.Vacuous != nil {
+		err = w.trial.Vacuous()
+	}
+	if err != nil {
+		return err
+	}
+	return run()
 }
 
 func (s *search) run() error {
@@ -196,37 +179,6 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 		return err
 	})
 	return f, err
-}
-
-func (s *search) schedule(choose Chooser) (w *world, found []verify.Violation, err error) {
-	w = &world{}
-	defer func() {
-		if stuck := recover(); stuck != nil {
-			err = fmt.Errorf("a client left goroutines behind that do not end with its life, the context that it has, "+
-				"or never returns itself (%v): %s", stuck, w.left())
-		}
-	}()
-	if s.redis == nil {
-		for range 1 + s.Program.LockServers {
-			s.redis = append(s.redis, embedded.Memory(s.scripts...))
-		}
-	}
-	s.pools.keepNoWait()
-	// The test is a new one, so that this works in any program: it has no name and no output, and needs none.
-	synctest.Test(new(testing.T), func(*testing.T) {
-		seed()
-		w = newWorld(s)
-		err = s.goThrough(w, choose)
-		found = w.finish()
-	})
-	if len(w.scripts) > len(s.scripts) {
-		s.redis = nil
-	}
-	if w.lacks != "" && err == nil {
-		err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
-			"so that nothing can be concluded", w.lacks)
-	}
-	return w, found, err
 }
 
 // goThrough makes choices until the clients have ended or died, or nothing happens any more.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -233,6 +234,16 @@ func TestNothingIsConcluded(t *testing.T) {
 	}
 	defer listener.Close()
 	runs := 0
+	asks := func(command ...any) Program {
+		return one(func(ctx context.Context, s *Session) string {
+			conn, err := s.Dial(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			defer conn.Close()
+			return fmt.Sprint(conn.Do(ctx, command...).Err())
+		})
+	}
 	for name, test := range map[string]struct {
 		program Program
 		bounds  Bounds
@@ -261,22 +272,22 @@ func TestNothingIsConcluded(t *testing.T) {
 			}
 			return err.Error()
 		}), Bounds{}, "net.(*conn).Read"},
-		"waits in the server": {one(func(ctx context.Context, s *Session) string {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				return err.Error()
+		"waits in the server": {asks("BLMPOP", 1, 1, "queue", "LEFT"), Bounds{}, "BLMPOP, or waits in it"},
+		"unknown command":     {asks("DELIFEQ", "a", "b"), Bounds{}, "does not know the command DELIFEQ"},
+		"keyspace events":     {asks("SUBSCRIBE", "__keyspace@0__:a"), Bounds{}, "subscribe __keyspace@0__:a"},
+		"holds a mutex": {one(func(context.Context, *Session) string {
+			var mu sync.Mutex
+			mu.Lock()
+			time.AfterFunc(time.Second, mu.Lock)
+			time.Sleep(2 * time.Second)
+			return ""
+		}), Bounds{}, "sync.Mutex"},
+		"dials without end": {one(func(_ context.Context, s *Session) string {
+			for {
+				_, _ = s.Connect(context.Background(), "", "")
+				time.Sleep(time.Second)
 			}
-			defer conn.Close()
-			return conn.BLMPop(ctx, time.Second, "left", 1, "queue").Err().Error()
-		}), Bounds{}, "BLMPOP, or waits in it"},
-		"unknown command": {one(func(ctx context.Context, s *Session) string {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				return err.Error()
-			}
-			defer conn.Close()
-			return conn.Do(ctx, "DELIFEQ", "a", "b").Err().Error()
-		}), Bounds{}, "does not know the command DELIFEQ"},
+		}), Bounds{}, "never returns"},
 		"nothing to see": {func() Program {
 			p := pushes(1, true, "")
 			begin := p.Begin

@@ -82,6 +82,9 @@ func (s *Server) run(r *request) {
 		switch command[0] {
 		case "subscribe", "psubscribe":
 			r.subscribed = true
+			if strings.HasPrefix(command[1], "__key") {
+				s.world.lacks = strings.Join(command, " ") // it does not notify of keys
+			}
 		case "watch":
 			r.watched = append(r.watched, command[1:]...)
 		case "eval", "eval_ro":

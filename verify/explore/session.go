@@ -47,6 +47,11 @@ func (s *Session) LockServers() []string {
 func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
+	if s.world.over { // or its tries would keep the bubble from ending
+		s.world.mu.Unlock()
+		defer s.world.mu.Lock()
+		select {}
+	}
 	server := s.world.at(addr)
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
@@ -87,8 +92,8 @@ type Seen struct {
 
 	// Since the last call of Waits:
 	Gap      time.Duration // the longest time between two of its requests
+	Sent     time.Time     // when its last request was executed, or that call itself
 	Changed  time.Time     // when it first changed something; zero: it has not
-	Later    bool          // it has sent something a tenth of a lease after that, or later
 	Listened bool          // it has subscribed, or has waited in a server
 }
 
@@ -108,14 +113,13 @@ func (s *Session) Waits() {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	o := &s.world.clients[s.client].observed
-	o.last, o.Seen = time.Now(), Seen{Changes: o.Changes}
+	o.Seen = Seen{Changes: o.Changes, Sent: time.Now()}
 }
 
 // An observation is what Seen is made of.
 type observation struct {
 	Seen                      // without what is not of this client alone
 	expires map[int]time.Time // by server: when what it has written there expires
-	last    time.Time         // when its last request was executed
 }
 
 // A stock is what a server holds, and when it expires.
@@ -148,10 +152,9 @@ func (w *world) observe(r *request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, now := &w.clients[r.client].observed, time.Now()
-	o.Gap, o.last = max(o.Gap, now.Sub(o.last)), now
+	o.Gap, o.Sent = max(o.Gap, now.Sub(o.Sent)), now
 	waits := slices.ContainsFunc(r.server.parked, func(p *parked) bool { return p.request == r })
 	o.Listened = o.Listened || r.subscribed || waits
-	o.Later = o.Later || !o.Changed.IsZero() && now.Sub(o.Changed) > w.program.Lease/10
 	changed := before.data != after.data
 	var ends time.Time
 	for key, at := range after.expires {

@@ -199,7 +199,7 @@ func (c *chance) add(other chance) {
 func (w *walk) lose(b branch, differs string) error {
 	depth := len(b.nodes) - 1
 	c := &w.of(b.cost).chance
-	c.example = fmt.Sprintf("at step %d of %d: %s", depth+1, len(b.nodes), differs)
+	c.example = fmt.Sprintf("at step %d of %d, %s: %s", depth+1, len(b.nodes), b.nodes[depth].options[b.last], differs)
 	if last := &b.nodes[depth]; !last.lost {
 		last.lost = true
 		c.at(depth).lost++

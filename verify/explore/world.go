@@ -41,8 +41,13 @@ type world struct {
 	accepted int      // connections
 	asks     asks
 	again    int    // how often a client has asked without a choice
+	over     bool   // a client goes on without end: see Session.Connect
 	uses     keys   // of the request that is executed
 	lacks    string // a command that the servers do not know
+
+	// comeToRest waits for all clients without that time passes, and reports whether one waits for a mutex.
+	comeToRest func() bool
+	held       bool // one did at the last rest
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
@@ -67,7 +72,7 @@ func (c *client) alive() bool { return !c.ended && !c.died }
 func newWorld(s *search) *world {
 	w := &world{
 		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
-		begin: time.Now(), running: nobody, arrived: make(chan struct{}, 1),
+		begin: time.Now(), running: nobody, arrived: make(chan struct{}, 1), comeToRest: s.comeToRest,
 	}
 	for n, redis := range s.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
@@ -114,8 +119,17 @@ func (w *world) conns() (all []*conn) {
 	return all
 }
 
-// settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end.
-func (w *world) settle() { w.rest(func() { time.Sleep(tick) }) }
+// settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end. No time can pass
+// while a goroutine waits for a mutex that another one of its client holds over a request, which comes next then.
+func (w *world) settle() {
+	if w.held || w.running != nobody && w.next(w.running) != nil {
+		w.held = w.comeToRest()
+	}
+	if w.held {
+		return
+	}
+	w.rest(func() { time.Sleep(tick) })
+}
 
 // rest waits for something, and then until every client waits. Only then the world looks at what is theirs.
 func (w *world) rest(wait func()) {
@@ -238,8 +252,16 @@ func (w *world) finish() (found []verify.Violation) {
 	}
 	for i, c := range w.clients {
 		w.kill(i)
-		for w.settle(); !c.ended; {
-			w.rest(func() { <-w.arrived })
+		for w.settle(); !c.ended && !w.over; {
+			w.rest(func() {
+				select {
+				case <-w.arrived:
+				case <-time.After(patience):
+					w.mu.Lock()
+					w.over = true
+					w.mu.Unlock()
+				}
+			})
 		}
 	}
 	found = append(found, w.trial.Judge(w.servers[0])...)

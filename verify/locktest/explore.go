@@ -3,12 +3,13 @@ package locktest
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -50,7 +51,8 @@ var sharedWorks = []work{
 //     does not get in within two leases of the end.
 //
 // That a client outlives its lease ([verify.Outlived]), paused or at work while nobody renews it, is logged only: no
-// lock that expires prevents it. Servers forget locks only if b.Kinds names that fault.
+// lock that expires prevents it. Servers forget locks only if b.Kinds names that fault. A schedule is given up if time
+// has to pass while a goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	report(t, explored(t, works, open, b))
@@ -132,16 +134,27 @@ type exploring struct {
 	released string                      // the client that has released last since one entered; empty: none
 	entered  int
 	found    []verify.Violation
-	err      error       // why a client did not lock
-	closers  []io.Closer // of the clients, for when all have ended
+	err      error           // why a client did not lock
+	closers  backend.Closers // of the clients, for when all have ended
 }
 
 type stay struct {
 	*explore.Session
 	Worker
-	asked time.Time // when it began to take the lock, or later
-	slept bool      // it has paused while it took the lock
+	asked   time.Time // when it began to take the lock, or later
+	delayed time.Time // when it began to take the lock, if a fault has struck since; zero: none has
+	entered time.Time
 }
+
+// late reports whether its own lease has run out while it took the lock, because a fault has delayed that.
+func (s *stay) late() bool {
+	until := s.until()
+	return !s.delayed.IsZero() && s.delayed.Before(until) && !time.Now().Before(until)
+}
+
+// renews reports whether it has sent something since it entered, at least a tenth of a lease later: its lease should
+// last. A lock that waits in a queue may have sent much before.
+func (s *stay) renews() bool { return s.Seen().Sent.Sub(s.entered) > lease/10 }
 
 // until is a millisecond before its lease runs out, as the servers say, or if they know of none, as it has asked for.
 func (s *stay) until() time.Time {
@@ -179,13 +192,17 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		e.works(ctx)
 	}
 	for n := range times {
-		pauses := s.Pauses()
+		began, before := time.Now(), s.Seen()
 		unlock, asked, err := e.lock(ctx, s, l, w.Name)
 		if err != nil {
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
 		}
-		e.enter(w.Name, &stay{s, w, asked, s.Pauses() > pauses})
+		there := &stay{Session: s, Worker: w, asked: asked}
+		if before.Calm.IsZero() || s.Seen().Faults > before.Faults {
+			there.delayed = began
+		}
+		e.enter(w.Name, there)
 		_ = work.Incr(ctx, "work").Err()
 		e.works(ctx)
 		if err := e.unlock(ctx, s, w.Name, unlock); err != nil {
@@ -201,10 +218,7 @@ func (e *exploring) works(ctx context.Context) {
 	if e.work.meet {
 		left = time.Until(e.began.Add(e.work.lasts))
 	}
-	select {
-	case <-time.After(left):
-	case <-ctx.Done():
-	}
+	_ = backoff.Sleep(ctx, left, nil) // the next request says if ctx has ended
 }
 
 // noted writes what all clients share.
@@ -233,9 +247,7 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name s
 			}
 			return unlock, asked, nil
 		}
-		select {
-		case <-time.After(lease / 3):
-		case <-bounded.Done():
+		if backoff.Sleep(bounded, lease/3, nil) != nil {
 			return nil, asked, err
 		}
 	}
@@ -282,9 +294,9 @@ func (e *exploring) enter(name string, s *stay) {
 		switch over := !time.Now().Before(there.until()); {
 		case there.Died() || there.Shared && s.Shared:
 			continue
-		case s.slept && !time.Now().Before(s.until()):
+		case s.late():
 			harm, how = verify.Outlived, ", because its own lease has run out while it took the lock"
-		case over && there.Seen().Later && there.Seen().Faults == 0: // it has renewed its lease, or has tried to
+		case over && there.renews() && there.Seen().Faults == 0:
 			how = ", which has sent more since it took the lock, so that its lease should last"
 		case over:
 			harm, how = verify.Outlived, ", whose lease has run out"
@@ -293,6 +305,7 @@ func (e *exploring) enter(name string, s *stay) {
 		}
 		e.found = append(e.found, verify.Violation{Harm: harm, Text: name + " enters while " + other + " is inside" + how})
 	}
+	s.entered = time.Now()
 	e.inside[name], e.released = s, ""
 	e.entered++
 }
@@ -323,11 +336,7 @@ func (e *exploring) unlock(
 
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
-	defer func() {
-		for _, c := range slices.Backward(e.closers) {
-			_ = c.Close()
-		}
-	}()
+	defer e.closers.Close()
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}

@@ -14,7 +14,10 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.MaxParallel(6)
-	testkit.VerifyNoLeaks(m)
+	const here = "github.com/marketsim/marketsim/verify"
+	testkit.VerifyNoLeaks(m, // of schedules that are held up by a mutex
+		"testing/synctest.Test", "testing/synctest.Test.func1", here+"/explore.(*search).inBubble.func2",
+		here+"/explore.newWorld.func1", here+"/locktest.watched.open.func1.1")
 }
 
 // A lock that keeps every promise passes every check; one in memory has no connection to be held at.

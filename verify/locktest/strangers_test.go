@@ -6,6 +6,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type watched struct {
 	renewal *redis.Script
 	every   time.Duration
 	leaks   bool // its renewal goes on after a take whose outcome it does not know
+	guards  bool // it holds a mutex over each renewal, which the release waits for
 }
 
 func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
@@ -40,10 +42,13 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 		}
 		holds, stop := context.WithCancel(life)
 		done := make(chan struct{})
+		var guard sync.Mutex
 		go func() {
 			defer close(done)
 			for holds.Err() == nil {
+				guard.Lock()
 				_ = k.renewal.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+				guard.Unlock()
 				select {
 				case <-holds.Done():
 				case <-time.After(k.every):
@@ -55,10 +60,38 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 			return nil, err
 		}
 		return func(ctx context.Context) error {
+			if k.guards {
+				guard.Lock()
+				defer guard.Unlock()
+				stop()
+				return compareAndDelete(ctx, rdb, name, token, w)
+			}
 			stop()
 			<-done
 			return compareAndDelete(ctx, rdb, name, token, w)
 		}, nil
+	}, rdb, nil
+}
+
+// queued waits in a list until it is first there. One that dies there keeps others out, and nothing else goes wrong.
+func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
+	rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		token, queue := rand.Text(), name+":queue"
+		if err := rdb.RPush(ctx, queue, token).Err(); err != nil {
+			return nil, err
+		}
+		for err := errHeld; ; {
+			first, _ := rdb.LIndex(ctx, queue, 0).Result()
+			if first == token {
+				err = setPX(ctx, rdb, name, token, w)
+			}
+			if err != errHeld || ctx.Err() != nil {
+				_ = rdb.LRem(context.WithoutCancel(ctx), queue, 0, token).Err()
+				return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
+			}
+			time.Sleep(w.TTL / 5)
+		}
 	}, rdb, nil
 }
 
@@ -160,6 +193,8 @@ func unlockUnderTake(detached bool) Open {
 // faults, and nothing where nothing is.
 func TestExploreWhatPeopleShip(t *testing.T) {
 	none := explore.Bounds{Preemptions: 1, Faults: 1}
+	stops := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause}}
+	comesLate := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Die, explore.Late}}
 	adds := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then
 		return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]) + ARGV[2]) end return 0`)
 	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
@@ -171,10 +206,12 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		at   explore.Bounds
 	}{
 		"watchdog":               {watched{renewal: renewed, every: often}.open, verify.NoHarm, none},
-		"watchdog, pool of one":  {watched{small, renewed, often, false}.open, verify.NoHarm, none},
+		"watchdog, pool of one":  {watched{options: small, renewal: renewed, every: often}.open, verify.NoHarm, none},
+		"watchdog with a mutex":  {watched{renewal: renewed, every: often, guards: true}.open, verify.NoHarm, stops},
+		"queue":                  {queued, verify.LockedOut, comesLate},
 		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
 		"watchdog looks only":    {watched{renewal: looks, every: often}.open, verify.TwoHolders, explore.Bounds{}},
-		"watchdog leaks":         {watched{once, renewed, often, true}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"watchdog leaks":         {watched{options: once, renewal: renewed, every: often, leaks: true}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
 		"message, looks again":   {told(true), verify.NoHarm, none},
 		"message":                {told(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"list":                   {popped(false), verify.NoHarm, none},

@@ -1,0 +1,148 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// errHeldUp is of a schedule that cannot be played to its end.
+var errHeldUp = errors.New("a goroutine waits for a sync.Mutex that another one holds while it waits for a reply " +
+	"or for time to pass, which it never does in a search then; a channel of size one would do instead")
+
+// An ending is how a schedule ended.
+type ending struct {
+	world *world
+	found []verify.Violation
+	err   error
+}
+
+// schedule plays one schedule.
+func (s *search) schedule(choose Chooser) (*world, []verify.Violation, error) {
+	if s.redis == nil {
+		for range 1 + s.Program.LockServers {
+			s.redis = append(s.redis, embedded.Memory(s.scripts...))
+		}
+	}
+	s.pools.keepNoWait()
+	done := make(chan ending, 1)
+	go func() {
+		e := ending{world: &world{}, err: errors.New("a client has ended the goroutine that searches")}
+		defer func() { done <- e }() // even then
+		e = s.inBubble(choose)
+	}()
+	e := s.await(done)
+	if e.err == nil && e.world.lacks != "" {
+		e.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
+			"so that nothing can be concluded", e.world.lacks)
+	}
+	if e.err != nil || len(e.world.scripts) > len(s.scripts) {
+		s.redis = nil
+	}
+	return e.world, e.found, e.err
+}
+
+// inBubble plays it in virtual time. The test is a new one, so that this works in any program: it has no name and no
+// output, and needs none.
+func (s *search) inBubble(choose Chooser) (e ending) {
+	e.world = &world{}
+	defer func() {
+		if stuck := recover(); stuck != nil {
+			e.err = fmt.Errorf("a client left goroutines behind that do not end with its life, the context that it has, "+
+				"or never returns itself (%v): %s", stuck, e.world.left())
+		}
+	}()
+	synctest.Test(new(testing.T), func(*testing.T) {
+		seed()
+		e.world = newWorld(s)
+		e.err = s.goThrough(e.world, choose)
+		e.found = e.world.finish()
+	})
+	return e
+}
+
+// await waits for the end of a schedule, and gives it up if nothing can happen in it any more, or nothing has happened
+// for long: a bubble in which somebody waits for a real socket does not end. The goroutines of such a bubble stay.
+func (s *search) await(done <-chan ending) ending {
+	const look = 20 * time.Millisecond
+	for last, since := s.progress.Load(), time.Now(); ; {
+		select {
+		case e := <-done:
+			return e
+		case <-time.After(look):
+		}
+		if now := s.progress.Load(); now != last {
+			last, since = now, time.Now()
+			continue
+		}
+		if waiting, where := s.heldUp(); where != "" {
+			s.waiting = waiting
+			return ending{world: &world{}, err: fmt.Errorf("%w: %s", errHeldUp, where)}
+		}
+		if time.Since(since) > s.silence {
+			break
+		}
+	}
+	s.progress.Store(math.MinInt64)
+	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: a client computes "+
+		"without end, or has connected by itself and not by the dialer that it is given, so that nothing can be "+
+		"concluded: %s", s.silence, s.running.Load().left())}
+}
+
+// heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the one that asks. It returns the
+// frames of one, unless all are of schedules that were given up. Package synctest lets time pass only if all goroutines
+// of its bubble wait for something of the bubble, which a mutex is not.
+func (s *search) heldUp() (waiting int, where string) {
+	if runnable() > 0 {
+		return 0, ""
+	}
+	all := make([]runtime.StackRecord, runtime.NumGoroutine()+10)
+	n, _ := runtime.GoroutineProfile(all)
+	var last []uintptr
+	for i := range all[:n] {
+		const wait = 3 // after gopark and its callers
+		stack := all[i].Stack()
+		if len(stack) > wait && forMutex.MatchString(runtime.FuncForPC(stack[wait]).Name()) {
+			waiting, last = waiting+1, stack[wait+1:]
+		}
+	}
+	if waiting <= s.waiting {
+		return waiting, ""
+	}
+	frames := runtime.CallersFrames(last)
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		where += fmt.Sprintf("\n%s\n\t%s:%d", frame.Function, frame.File, frame.Line)
+	}
+	return waiting, where
+}
+
+var forMutex = regexp.MustCompile(`sync\.runtime_Semacquire(RW)?Mutex`)
+
+// runnable is how many goroutines of the process could go on.
+func runnable() uint64 {
+	of := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	metrics.Read(of)
+	return of[0].Value.Uint64()
+}
+
+// comeToRest lets the others of the bubble go on until each of them waits for something, without that time passes. It
+// reports whether one waits for a mutex.
+func (s *search) comeToRest() bool {
+	for yields := 0; yields == 0 || runnable() > 0 && yields < mostYields; yields++ {
+		runtime.Gosched()
+	}
+	_, where := s.heldUp()
+	return where != ""
+}
+
+// mostYields bounds how often it lets others go on: some may be of no schedule, and compute without end.
+const mostYields = 10_000
