@@ -109,10 +109,7 @@ func TestRTT(t *testing.T) {
 		}))
 		c.RTTMS = rtt
 		c.buys(3)
-		c.Servers.Masters = []func(context.Context) (*redis.Client, error){func(ctx context.Context) (*redis.Client, error) {
-			conn, err := s.Dial(ctx)
-			return conn.Client, err
-		}}
+		c.Servers.Masters = []func(context.Context) (*backend.Conn, error){s.Dial}
 		row, err := c.run(t.Context())
 		if err != nil || !row.Audit.OK || row.RTTMS != rtt {
 			t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
@@ -133,7 +130,10 @@ func TestRTT(t *testing.T) {
 		env := envs[len(envs)-1]
 		late("the worker's connection", env.Redis)
 		for what, dial := range map[string]func(context.Context) (*redis.Client, error){
-			"one for its lock": env.Dial, "one to a lock's own server": env.Servers.Masters[0],
+			"one for its lock": env.Dial,
+			"one to a lock's own server": func(ctx context.Context) (*redis.Client, error) {
+				return backend.Client(env.Servers.Masters[0](ctx))
+			},
 		} {
 			conn := testkit.Must(dial(t.Context()))(t)
 			late(what, conn)

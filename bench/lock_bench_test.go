@@ -184,11 +184,11 @@ func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor 
 
 // dial opens a connection whose traffic is counted.
 func (l *lockLoad) dial(ctx context.Context) (*redis.Client, error) {
-	return l.dialer(l.server.Target)(ctx)
+	return backend.Client(l.dialer(l.server.Target)(ctx))
 }
 
-func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*redis.Client, error) {
-	return func(ctx context.Context) (*redis.Client, error) {
+func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*backend.Conn, error) {
+	return func(ctx context.Context) (*backend.Conn, error) {
 		conn, err := backend.Dial(ctx, target)
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*redis.C
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.conns = append(l.conns, conn)
-		return conn.Client, nil
+		return conn, nil
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,8 +25,11 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 		Empty: true,
 	}}
 	o.Keep, o.History = false, ""
-	gates := rehearsalGates{acquired: step.Hold(step.Acquired), waiting: step.Hold(step.Waiting)}
-	o.steps = gates.of
+	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written}) // of the seller's second listing
+	waiting := step.Hold(step.Waiting)
+	waiting.Open() // it holds nobody, and only tells that the buyer waits
+	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
+	o.steps = func(r role) step.Observer { return gates[r].Observe }
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dial := o.Dial
@@ -43,7 +45,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	err = m.market.removable(ctx)
 	if err == nil {
 		row, err = m.drive(ctx, func() (err error) {
-			refused, err = m.rehearse(allowed, &gates)
+			refused, err = m.rehearse(allowed, acquired, waiting)
 			if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
 				return denied
 			}
@@ -120,7 +122,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	return err
 }
 
-func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refused float64, err error) {
+func (m *measurement) rehearse(ctx context.Context, acquired, waiting *step.Gate) (refused float64, err error) {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
 	if err := seller.listNext(ctx); err != nil {
@@ -139,7 +141,7 @@ func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refu
 	if err := buyer.purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return 0, fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
-	if err := gates.rehearseWaiting(ctx, seller, buyer); err != nil {
+	if err := rehearseWaiting(ctx, seller, buyer, acquired, waiting); err != nil {
 		return 0, err
 	}
 	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
@@ -152,46 +154,26 @@ func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refu
 	return refused / lasts.Seconds(), nil
 }
 
-// rehearsalGates hold the seller once it has taken its lock, and note that the buyer waits for that lock.
-type rehearsalGates struct {
-	on                atomic.Bool
-	acquired, waiting *step.Gate
-}
-
-// of is the Options.steps of a rehearsal.
-func (g *rehearsalGates) of(r role) step.Observer {
-	gate := g.waiting
-	if r == seller {
-		gate = g.acquired
-	}
-	return func(ctx context.Context, at step.Name) {
-		if g.on.Load() {
-			gate.Observe(ctx, at)
-		}
-	}
-}
-
-// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait, and
-// is woken as in a row. A lock that does not report step.Waiting times out instead.
-func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *worker) error {
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the seller is held once it
+// has taken it, and the buyer has to wait, and is woken as in a row. A lock that does not report step.Waiting times out
+// instead.
+func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *step.Gate) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
-	g.waiting.Open() // it holds nobody, and only tells that it was reached
-	g.on.Store(true)
 	listing, buying := make(chan error, 1), make(chan error, 1)
 	go func() { listing <- seller.listNext(ctx) }()
 	select {
-	case <-g.acquired.Reached():
+	case <-acquired.Reached():
 	case err := <-listing: // it takes no locks
 		return err
 	}
 	go func() { buying <- buyer.purchase(ctx, o) }()
 	var bought error
 	select {
-	case <-g.waiting.Reached():
-		g.acquired.Open()
+	case <-waiting.Reached():
+		acquired.Open()
 		bought = <-buying
 	case bought = <-buying:
-		g.acquired.Open()
+		acquired.Open()
 	}
 	if err := <-listing; fatal(err) {
 		return fmt.Errorf("list: %w", err)

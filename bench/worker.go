@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -222,7 +220,7 @@ func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
 	servers.Masters = nil
 	for _, dial := range m.Servers.Masters {
-		servers.Masters = append(servers.Masters, func(ctx context.Context) (*redis.Client, error) {
+		servers.Masters = append(servers.Masters, func(ctx context.Context) (*backend.Conn, error) {
 			return dial(backend.Delaying(ctx, rtt(m.point)))
 		})
 	}

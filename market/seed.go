@@ -69,21 +69,15 @@ func AccountCommand(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(decimal(id)), "funds", funds}
 }
 
-// OfferCommands are those that move items of one seller from the inventory to the market, all at once in a transaction:
-// what a market begins with, not what is measured.
-func OfferCommands(keys Keys, listings ...Listing) (leave, enter []any) {
-	leave = append(leave, "srem", keys.Inventory(listings[0].Seller))
-	enter = append(enter, "zadd", keys.Market())
+// Offer moves items of one seller from the inventory to the market, all at once in a transaction: what a market begins
+// with, not what is measured.
+func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listing) error {
+	leave := []any{"srem", keys.Inventory(listings[0].Seller)}
+	enter := []any{"zadd", keys.Market()}
 	for _, l := range listings {
 		leave = append(leave, int64(l.Item))
 		enter = append(enter, l.Price, Member(l.Item, l.Seller))
 	}
-	return leave, enter
-}
-
-// Offer sends the commands of OfferCommands in a transaction.
-func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listing) error {
-	leave, enter := OfferCommands(keys, listings...)
 	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, leave...)
 		p.Do(ctx, enter...)

@@ -90,8 +90,6 @@ func rewrite(t *testing.T, path, before, after string) {
 // bookTable is the largest of the book's tables beside what was measured, with how many claims hold.
 func bookTable(t *testing.T, run *result.Run) string {
 	t.Helper()
-	var b bytes.Buffer
-	testkit.Succeeds(t, view.BookTable(run).Markdown(&b))
 	verdicts := map[result.Judgment]int{}
 	for _, c := range run.Claims {
 		verdicts[c.Verdict]++
@@ -105,8 +103,16 @@ func bookTable(t *testing.T, run *result.Run) string {
 			others = append(others, fmt.Sprintf(v.words, n))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d of the book's %d claims hold, %s. The tolerances were set beforehand.\n",
+	return markdown(t, view.BookTable(run)) + fmt.Sprintf(
+		"\n%d of the book's %d claims hold, %s. The tolerances were set beforehand.\n",
 		verdicts[result.Holds], len(run.Claims), and(others))
+}
+
+// markdown is a table alone.
+func markdown(t *testing.T, table *view.Table) string {
+	t.Helper()
+	var b bytes.Buffer
+	testkit.Succeeds(t, view.Markdown(&b, &view.Doc{Blocks: []view.Block{{Table: table}}}))
 	return b.String()
 }
 
@@ -150,9 +156,7 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 			table.Add(row...)
 		}
 	}
-	var b bytes.Buffer
-	testkit.Succeeds(t, table.Markdown(&b))
-	return b.String()
+	return markdown(t, table)
 }
 
 // told is the two observations of a stored finding, in full.

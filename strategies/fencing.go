@@ -91,10 +91,10 @@ func checkFencing(s Spec, c Catalogue) error {
 			fencingOff, fencingOn, fencingToken)
 	case fencing != fencingNone && write != writeParam.Default:
 		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", write, fencingNone, fencing)
-	case write == writeFused:
-		return checkFused(s)
 	case s.params.Text(entriesParam) != entriesParam.Default && !s.Promises().Reentrant:
 		return fmt.Errorf("entries=2 is for a lock that its holder can enter again: %s waits for itself", s.lock.Name)
+	case write == writeFused:
+		return checkFused(s)
 	case fencing == fencingOn && !s.lock.Promises.Fenced:
 		return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which"+
 			" works with any lock", s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)

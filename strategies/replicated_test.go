@@ -62,15 +62,15 @@ func TestResend(t *testing.T) {
 	server := testkit.Embedded(t)
 	keys := testkit.Keys(t)
 	for spec, want := range map[string]int{"fine:set-px": 0, "fine:set-px:resend=on": 3} {
-		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(server.Dial(ctx)) }
-		servers := lock.Servers{Masters: []func(context.Context) (*redis.Client, error){master}}
+		servers := lock.Servers{Masters: []func(context.Context) (*backend.Conn, error){server.Dial}}
 		c, err := strategies.Connect(t.Context(), parse(t, spec), server.Dial,
 			strategies.Env{Keys: keys, Locks: server.Dial, Servers: servers})
 		if err != nil {
 			t.Fatal(err)
 		}
 		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
-		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, c.Env.Servers.Masters[0]} {
+		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(c.Env.Servers.Masters[0](ctx)) }
+		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, master} {
 			rdb, err := dial(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -269,7 +270,7 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 // Params, and Process if it is nil. Close the closer when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
-	var opened closers
+	var opened backend.Closers
 	if env.Process == nil {
 		env.Process = new(lock.Process)
 		opened = append(opened, env.Process)

@@ -98,11 +98,11 @@ var resendParam = param.Choice("resend",
 		"command after a connection error does, and go-redis by default", "off", "on")
 
 // again makes what opens connections open some that send a command again. Nil stays nil.
-func again[T any](dial func(context.Context) (T, error)) func(context.Context) (T, error) {
+func again(dial Dialer) Dialer {
 	if dial == nil {
 		return nil
 	}
-	return func(ctx context.Context) (T, error) { return dial(backend.SendingAgain(ctx)) }
+	return func(ctx context.Context) (*backend.Conn, error) { return dial(backend.SendingAgain(ctx)) }
 }
 
 // A Dialer opens one connection.
@@ -115,7 +115,7 @@ type Connection struct {
 	Locks     *backend.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
 	Env       Env           // what the Purchaser was opened with
 
-	closers // of all that was opened
+	backend.Closers // of all that was opened
 }
 
 // Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
@@ -141,14 +141,14 @@ func (c *Connection) open(ctx context.Context, s Spec, dial Dialer, env Env) (er
 	if err != nil {
 		return err
 	}
-	c.closers = append(c.closers, c.Conn)
+	c.Closers = append(c.Closers, c.Conn)
 	c.Locks = c.Conn
 	if env.Locks != nil {
 		c.Locks, err = env.Locks(ctx)
 		if err != nil {
 			return fmt.Errorf("connect to the locks: %w", err)
 		}
-		c.closers = append(c.closers, c.Locks)
+		c.Closers = append(c.Closers, c.Locks)
 	}
 	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
 	env.Dial, env.connect = env.client(dial), c.Conn.Connect
@@ -157,7 +157,7 @@ func (c *Connection) open(ctx context.Context, s Spec, dial Dialer, env Env) (er
 	if err != nil {
 		return err
 	}
-	c.Purchaser, c.closers = purchaser, append(c.closers, closer)
+	c.Purchaser, c.Closers = purchaser, append(c.Closers, closer)
 	return nil
 }
 
@@ -166,17 +166,6 @@ func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	return func(ctx context.Context) (*redis.Client, error) {
 		return backend.Client(dial(backend.CountInto(ctx, e.Traffic.Background)))
 	}
-}
-
-type closers []io.Closer
-
-// Close closes the last opened first.
-func (c closers) Close() error {
-	var errs []error
-	for _, closer := range slices.Backward(c) {
-		errs = append(errs, closer.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Own is the spec of a strategy of one's own, to be measured as those of a catalogue are. It is opened by [Connect], as
@@ -208,9 +197,7 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 		env.Locks = to(w.LockServers[0])
 	}
 	for _, addr := range w.LockServers {
-		dial := to(addr)
-		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) }
-		env.Servers.Masters = append(env.Servers.Masters, master)
+		env.Servers.Masters = append(env.Servers.Masters, to(addr))
 	}
 	c, err := Connect(ctx, s, to(""), env)
 	if err != nil {

@@ -38,7 +38,7 @@ type Panel struct {
 	Lines []Curve
 }
 
-// A Dot is one value with its label, and its interval; Low and High are NaN where there is none.
+// A Dot is one value with its label, and its interval; Low and High are infinite where there is none.
 type Dot struct {
 	Label            string
 	Value, Low, High float64
@@ -65,14 +65,11 @@ const medians = "Medians of the rounds, with their 95% intervals where there are
 func throughput(run *result.Run) Figure {
 	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
 	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
+	rate := result.MetricNamed("purchases_per_second")
 	for _, g := range measured(run) {
 		if g.Rate == 0 {
-			p, i := f.panel(g.Place()), compare.Rate(g)
-			d := Dot{again(g.Strategy), i.Center, math.NaN(), math.NaN()}
-			if i.Known() && i.N == run.Manifest.Config.Trials {
-				d.Low, d.High = i.Low, i.High
-			}
-			p.Dots = append(p.Dots, d)
+			p, i := f.panel(g.Place()), median(g, rate, run.Manifest.Config.Trials)
+			p.Dots = append(p.Dots, Dot{again(g.Strategy), i.Center, i.Low, i.High})
 		}
 	}
 	return f

@@ -29,7 +29,7 @@ func CSV(w io.Writer, runs ...Named) error {
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
 	metrics := result.Metrics()
-	t := NewTable(append(names, mapped(metrics, func(m result.Metric) string { return m.Name })...)...)
+	rows := [][]string{append(names, mapped(metrics, func(m result.Metric) string { return m.Name })...)}
 	for _, n := range runs {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
@@ -41,28 +41,21 @@ func CSV(w io.Writer, runs ...Named) error {
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
 			}, exact)
-			t.Add(append(row, mapped(metrics, func(m result.Metric) string { return exact(m.Of(r)) })...)...)
+			rows = append(rows, append(row, mapped(metrics, func(m result.Metric) string { return exact(m.Of(r)) })...))
 		}
 	}
-	return t.CSV(w)
+	return csv.NewWriter(w).WriteAll(rows)
 }
 
 func exact(value any) string {
 	v, is := value.(float64)
 	switch {
 	case !is:
-		return fmt.Sprint(value)
+		return printable(fmt.Sprint(value))
 	case math.IsNaN(v):
 		return ""
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// CSV writes a table alone, its headings first.
-func (t *Table) CSV(w io.Writer) error {
-	clean := t.each(printable)
-	rows := mapped(clean.Rows, func(row []Cell) []string { return mapped(row, func(c Cell) string { return c.Text }) })
-	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, rows...))
 }
 
 // Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a line for each row and trial:

@@ -56,10 +56,6 @@ func reach(i compare.Interval) string {
 	return fmt.Sprintf(" ±%.0f%%", 100*(i.High-i.Low)/2/math.Abs(i.Center))
 }
 
-func metricsOf(which result.Table) []result.Metric {
-	return slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != which })
-}
-
 // headed are the blocks of a run's tables, in their order, with what stands below each.
 var headed = []struct {
 	table         result.Table
@@ -81,10 +77,16 @@ var headed = []struct {
 func rowBlocks(run *result.Run) (blocks []Block) {
 	groups, planned := measured(run), run.Manifest.Config.Trials
 	for _, h := range headed {
-		metrics := metricsOf(h.table)
-		t := NewTable(rowHeadings(h.table, metrics)...)
+		metrics := slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != h.table })
+		headings := mapped(metrics, func(m result.Metric) string { return m.Heading })
+		t := NewTable(append([]string{"row", "audit"}, headings...)...)
 		for _, g := range groups {
-			t.add(rowCells(h.table, metrics, g, planned)...)
+			row := cells(again(g.Name()), "") // only the main table tells of the audit: without drops an empty column
+			if h.table == result.Main {
+				row[1] = audited(g.Rows)
+			}
+			numbers := mapped(metrics, func(m result.Metric) string { return cell(g, m, planned) })
+			t.add(append(row, cells(numbers...)...)...)
 		}
 		idle := []string{none, ""}
 		if h.table != result.Main {
@@ -103,23 +105,6 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 		blocks = append(blocks, b)
 	}
 	return blocks
-}
-
-// rowHeadings and rowCells are a line of such a table; in the main table the audit's verdict follows the name.
-func rowHeadings(which result.Table, metrics []result.Metric) []string {
-	names := []string{"row"}
-	if which == result.Main {
-		names = append(names, "audit")
-	}
-	return append(names, mapped(metrics, func(m result.Metric) string { return m.Heading })...)
-}
-
-func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int) []Cell {
-	row := cells(again(g.Name()))
-	if which == result.Main {
-		row = append(row, audited(g.Rows))
-	}
-	return append(row, cells(mapped(metrics, func(m result.Metric) string { return cell(g, m, planned) })...)...)
 }
 
 func rounds(run *result.Run) []string {

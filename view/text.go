@@ -208,12 +208,6 @@ func Markdown(w io.Writer, d *Doc) error {
 	return err
 }
 
-// Markdown draws a table alone, without emphasis.
-func (t *Table) Markdown(w io.Writer) error {
-	escaped := t.each(func(s string) string { return escape(printable(s)) })
-	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(c Cell) string { return c.Text })
-}
-
 func emphasized(c Cell) string {
 	if c.Tone == bad || c.Tone == broken {
 		return "**" + c.Text + "**"

@@ -48,10 +48,7 @@ type adapted struct {
 
 // newAdapted opens what a spec names, with the server, keys and times that a judged program has in its environment.
 func newAdapted(ctx context.Context, name string) (*adapted, error) {
-	schemes, err := fault.Schemes(catalogue.Full(), name)
-	if err == nil && len(schemes) != 1 {
-		err = fmt.Errorf("%q names %d schemes, and one is needed", name, len(schemes))
-	}
+	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -60,7 +57,7 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 		return time.Duration(cmp.Or(n, otherwise)) * time.Millisecond
 	}
 	ttl := ms("LOCK_TTL_MS", 500)
-	spec := markettest.Shortened(catalogue.Full(), schemes[0].Spec, map[param.Role]time.Duration{
+	spec := markettest.Shortened(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: ms("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
 	server, err := backend.ParseURL(os.Getenv("REDIS_URL"))

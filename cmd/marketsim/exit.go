@@ -129,13 +129,13 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// starting calls start, and notes what that returns for close. While start runs, leave waits.
+// starting calls start, and notes what that returns, to be closed. While start runs, leave waits.
 func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	started, err := start()
 	if err == nil {
-		p.closers = append(p.closers, started.Close)
+		p.started = append(p.started, started)
 	}
 	return started, err
 }
@@ -147,13 +147,6 @@ func (p *program) leave() {
 	if p.over {
 		return
 	}
-	_ = p.close() // nobody reads an error any more
+	_ = p.started.Close() // nobody reads an error any more
 	os.Exit(exitInterrupted)
-}
-
-func (p *program) close() (err error) {
-	for _, closer := range slices.Backward(p.closers) {
-		err = errors.Join(err, closer())
-	}
-	return err
 }

@@ -21,12 +21,11 @@ import (
 )
 
 type exploreFlags struct {
-	programs, of        []string
-	all                 bool
-	preemptions, faults int
-	schedules           int
-	replay              string
-	out                 output
+	programs, of []string
+	all          bool
+	limits       explore.Bounds // see bounds
+	replay       string
+	out          output
 }
 
 func newExplore(p *program) *cobra.Command {
@@ -36,12 +35,13 @@ func newExplore(p *program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
-		flags.IntVar(&f.preemptions, "preemptions", 2, "a client that could go on waits for another one at most `N` times\n"+
-			"(once with three clients or servers of locks)")
-		flags.IntVar(&f.faults, "faults", 1, "at most `N` faults happen")
+		flags.IntVar(&f.limits.Preemptions, "preemptions", 2,
+			"a client that could go on waits for another one at most `N` times\n"+
+				"(once with three clients or servers of locks)")
+		flags.IntVar(&f.limits.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
 			strings.Trim(fmt.Sprint(explore.Faults()), "[]"))
-		flags.IntVar(&f.schedules, "schedules", 1_000_000, "a search stops after `N` schedules")
+		flags.IntVar(&f.limits.Schedules, "schedules", 1_000_000, "a search stops after `N` schedules")
 	})
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.programs, "program", nil,
@@ -122,13 +122,14 @@ func (t tried) shortest(e *verify.Explored, found explore.Found) {
 }
 
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
-	if min(f.preemptions, f.faults) < 0 || f.schedules < 1 {
+	if min(f.limits.Preemptions, f.limits.Faults) < 0 || f.limits.Schedules < 1 {
 		return nil, usagef("--preemptions and --faults are 0 at least, and --schedules 1")
 	}
 	for _, kind := range f.of {
 		if !slices.Contains(explore.Faults(), explore.Fault(kind)) {
 			return nil, usagef("--of: there is no fault %q; 'marketsim explore --help' names them", kind)
 		}
+		f.limits.Kinds = append(f.limits.Kinds, explore.Fault(kind))
 	}
 	known := strategies.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
 	for _, name := range f.programs {
@@ -209,12 +210,9 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 
 // bounds are those of a search in a market: at most one preemption where there are many requests.
 func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
-	b := explore.Bounds{Preemptions: f.preemptions, Faults: f.faults, Schedules: f.schedules}
+	b := f.limits
 	if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends {
 		b.Preemptions = min(b.Preemptions, 1)
-	}
-	for _, kind := range f.of {
-		b.Kinds = append(b.Kinds, explore.Fault(kind))
 	}
 	return b
 }

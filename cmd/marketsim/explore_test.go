@@ -20,6 +20,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
@@ -121,7 +122,7 @@ func TestCatalogue(t *testing.T) {
 	if i := slices.IndexFunc(schemes, func(name string) bool { return !explored(name) }); i >= 0 && !*update {
 		t.Errorf("%s has not been explored: go generate ./results", schemes[i])
 	}
-	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
+	f := &exploreFlags{limits: explore.Bounds{Preemptions: 2, Faults: 1, Schedules: 1_000_000}, all: true}
 	chosen := testkit.Must(f.chosen(names))(t)
 	for i := range chosen {
 		takesLong := func(t tried) bool { return len(t.Traders) > 2 && how != "all" && !*update }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/judge"
@@ -24,7 +23,6 @@ type judgeFlags struct {
 	promise string
 	verbose bool
 	of      []string
-	server  string
 	replay  string
 	options judge.Options
 	out     output
@@ -51,7 +49,7 @@ func newJudge(p *program) *cobra.Command {
 		flags.DurationVar(&f.options.Lease, "lease", 0,
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
 		flags.IntVar(&f.options.Pairs, "pairs", 4, "`N` pairs of clients play schedules at the same time")
-		flags.StringVar(&f.server, "server", "", "`path` of the redis-server (default from PATH)")
+		flags.StringVar(&f.options.Server.Program, "server", "", "`path` of the redis-server (default from PATH)")
 		flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the programs write to standard error")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
@@ -113,7 +111,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	f.options.Proof = []string{self, "adapter"}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	f.options.Command, f.options.Server, b.Exhaustive = command, backend.Local{Program: f.server}, true
+	f.options.Command, b.Exhaustive = command, true
 	res, err := f.judged(ctx)
 	switch {
 	case ctx.Err() != nil && res == nil:

@@ -98,7 +98,7 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 		tell("lock", k.Name, k.Source, k.Params, k.Summary, "woken by: "+k.Wakes,
 			"promises: "+strings.Join(made, ", "), "needs: "+string(k.Needs))
 	}
-	for _, sc := range everyScenario() {
+	for _, sc := range fault.Every() {
 		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
@@ -166,11 +166,8 @@ func overview(c strategies.Catalogue) *view.Doc {
 
 // promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node need three servers.
 func promises(kinds []lock.Kind) *view.Table {
-	headings := []string{"lock"}
-	for _, p := range (lock.Promises{}).List() {
-		headings = append(headings, p.Name)
-	}
-	t := view.NewTable(headings...)
+	names := strategies.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
+	t := view.NewTable(append([]string{"lock"}, names...)...)
 	for _, k := range kinds {
 		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {
@@ -196,11 +193,8 @@ func features() view.Block {
 
 func scenarioTable() *view.Table {
 	t := view.NewTable("scenario", "what happens", "promise", "needs").Wrapping("what happens")
-	for _, sc := range everyScenario() {
+	for _, sc := range fault.Every() {
 		t.Add(sc.Name, sc.Title, sc.Promise, sc.Needs)
 	}
 	return t
 }
-
-// everyScenario lists those that run by default, then those of a cluster, which run only when they are named.
-func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }

@@ -19,6 +19,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -59,9 +60,9 @@ type program struct {
 	passwords      []string // of the user's servers, to be kept out of errors
 	quiet          bool     // progress is not shown
 
-	mu      sync.Mutex     // held while something is started, and by leave
-	closers []func() error // close what was started, when a second signal ends the program
-	over    bool           // the program ends by itself
+	mu      sync.Mutex      // held while something is started, and by leave
+	started backend.Closers // for when a second signal ends the program
+	over    bool            // the program ends by itself
 }
 
 // run is main without what belongs to the process. It returns an error for exitCode, in words for the user.
@@ -86,9 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	flushed := help.Flush() // returns the error of the first write that failed
-	if err == nil {
-		err = flushed
-	}
+	err = cmp.Or(err, flushed)
 	if err != nil && (!started && flushed == nil || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
@@ -120,7 +119,7 @@ func complete(cmd *cobra.Command) {
 	for _, name := range c.LockNames() {
 		specs = append(specs, "fine:"+name, "coarse:"+name)
 	}
-	scenarios := strategies.Names(everyScenario(), func(sc fault.Scenario) string { return sc.Name })
+	scenarios := strategies.Names(fault.Every(), func(sc fault.Scenario) string { return sc.Name })
 	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
 		"list": oneOf(slices.Concat(schemes, scenarios, specs)), "compare": oneOf(specs), "explore": oneOf(schemes),
 	}[cmd.Name()]

@@ -43,7 +43,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	defer stop()
 	p.progress("getting the servers ready")
 	on := new(running)
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, p.started.Close()) }()
 	err = on.start(ctx, p, plan)
 	if err == nil {
 		err = on.ready(ctx, p, plan)

@@ -18,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/container"
 	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // serverFlags say where the market runs, and where the servers are that some locks need besides.
@@ -55,11 +56,8 @@ func starters(choice backend.Name) []backend.Starter {
 	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
 }
 
-func private() (names []string) {
-	for _, s := range starters("") {
-		names = append(names, string(s.Name()))
-	}
-	return names
+func private() []string {
+	return strategies.Names(starters(""), func(s backend.Starter) string { return string(s.Name()) })
 }
 
 type serverPlan struct {
@@ -165,12 +163,8 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 
 // lockServers is how the manifest names the servers of locks: by address, but a private ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
-	var masters []string
-	for _, t := range l.Masters {
-		masters = append(masters, t.String())
-	}
 	shown := map[string]string{
-		"redlock":   strings.Join(masters, ","),
+		"redlock":   strings.Join(strategies.Names(l.Masters, backend.Target.String), ","),
 		"zookeeper": strings.Join(l.ZooKeeper, ","),
 		"etcd":      strings.Join(l.Etcd, ","),
 	}

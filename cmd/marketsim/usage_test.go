@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/fault"
 )
 
 // TestUsageErrors: a mistake in the command line ends with the code of usage, names the flag and what it takes, and
@@ -276,7 +277,7 @@ func TestListNamesEverything(t *testing.T) {
 			one.says(t, p.Name)
 		}
 	}
-	for _, sc := range everyScenario() {
+	for _, sc := range fault.Every() {
 		marketsim(t, "list", "--scenarios").exits(t, exitFine).says(t, sc.Name)
 		told(sc.Name).says(t, "scenario "+sc.Name, sc.Promise)
 	}

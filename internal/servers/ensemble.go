@@ -3,12 +3,10 @@ package servers
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +15,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -160,30 +162,19 @@ func configureEtcd(m *Member, i int, ports []string) error {
 func askEtcd(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	const path = "/v3/maintenance/status" // of Maintenance.Status in etcd's API
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader("{}"))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return status{}, err
 	}
-	request.Close = true // or the connection would outlive this function
-	reply, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return status{}, err
-	}
-	defer reply.Body.Close()
-	var said struct {
-		Header struct {
-			Member string `json:"member_id"`
-		}
-		Leader, Version string
-	}
-	if err := json.NewDecoder(io.LimitReader(reply.Body, maxAnswer)).Decode(&said); err != nil {
+	defer conn.Close()
+	said, err := etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
+	switch {
+	case err != nil:
 		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)
-	}
-	if said.Leader == "" || said.Leader == "0" {
+	case said.Leader == 0:
 		return status{}, fmt.Errorf("the etcd at %s knows no leader", addr)
 	}
-	return status{leads: said.Leader == said.Header.Member, version: said.Version}, nil
+	return status{leads: said.Leader == said.Header.MemberId, version: said.Version}, nil
 }
 
 const (

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/market/backend"
 )
 
@@ -85,9 +83,9 @@ func of[T, V any](all []T, what func(T) V) []V {
 }
 
 // Dialers connect to each of several masters, for lock.Servers.
-func Dialers(targets []backend.Target) []func(context.Context) (*redis.Client, error) {
-	return of(targets, func(t backend.Target) func(context.Context) (*redis.Client, error) {
-		return func(ctx context.Context) (*redis.Client, error) { return backend.Client(backend.Dial(ctx, t)) }
+func Dialers(targets []backend.Target) []func(context.Context) (*backend.Conn, error) {
+	return of(targets, func(t backend.Target) func(context.Context) (*backend.Conn, error) {
+		return func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, t) }
 	})
 }
 

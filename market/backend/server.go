@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -101,6 +102,18 @@ func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
 
 // Close ends a server that was started for this run and does nothing to one that was given by URL.
 func (s *Server) Close() error { return s.stop() }
+
+// Closers are closed together.
+type Closers []io.Closer
+
+// Close closes the last one first.
+func (c Closers) Close() error {
+	var errs []error
+	for _, closer := range slices.Backward(c) {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Info says which server a result was measured on.
 type Info struct {

@@ -30,7 +30,7 @@ var (
 			"decorrelated up to 3 times the last",
 		None, Exponential, Full, Decorrelated)
 	CapParam    = param.Duration("cap", 100*time.Millisecond, time.Microsecond, "longest wait of a back-off")
-	JitterParam = param.Fraction("jitter", "random part of the wait: 0.5 is from half of it to one and a half")
+	JitterParam = param.Fraction("jitter", "0", "random part of the wait: 0.5 is from half of it to one and a half")
 	TriesParam  = param.Count("tries", 0, 1, "how often it is tried at most").Or("any")
 )
 

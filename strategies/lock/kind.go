@@ -118,7 +118,7 @@ type Env struct {
 
 // Servers are those that a lock may need besides the market's Redis.
 type Servers struct {
-	Masters   []func(context.Context) (*redis.Client, error) // each opens a connection to one of several
+	Masters   []func(context.Context) (*backend.Conn, error) // each opens a connection to one of several
 	ZooKeeper []string                                       // host:port
 	Etcd      []string                                       // host:port
 }

@@ -140,9 +140,10 @@ func opening(k Kind, open func(*locker) error) Kind {
 		}
 		is := k
 		is.Promises.NoticesLoss = is.Promises.NoticesLoss || env.watched
+		beside := &background{dial: env.Dial}
 		l := &locker{
 			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
-			background: &background{dial: env.Dial}, in: map[string]*stay{},
+			background: beside, closers: backend.Closers{beside}, in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
 			return nil, err
@@ -185,18 +186,12 @@ type locker struct {
 	background *background
 	hub        *hub             // notifies waiters; nil: they poll
 	in         map[string]*stay // where this worker can enter again, by key
-	close      func() error     // closes what this lock has besides; nil: nothing
+	closers    backend.Closers  // of all that is opened beside the worker's own connection
 }
 
 func (l *locker) Promises() Promises { return l.made }
 
-func (l *locker) Close() error {
-	var err error
-	if l.close != nil {
-		err = l.close()
-	}
-	return errors.Join(err, l.background.Close())
-}
+func (l *locker) Close() error { return l.closers.Close() }
 
 func (l *locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return l.acquire(ctx, name, exclusive)

@@ -49,17 +49,14 @@ func redlock() Kind {
 		Needs:    NeedsMasters,
 		Variants: []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
-		env := l.env
-		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {
+		if n := len(l.env.Servers.Masters); n < 3 || n%2 == 0 {
 			return fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
 				ErrServers, n)
 		}
-		timeout := env.Params.Duration(nodeTimeoutParam)
-		nodes := newMasters(env.Servers.Masters, timeout, env.Traffic.Servers)
-		background := newMasters(env.Servers.Masters, timeout, env.Traffic.Background) // for renewals
+		nodes := newMasters(l, l.env.Traffic.Servers)
+		background := newMasters(l, l.env.Traffic.Background) // for renewals
 		l.fill = func(h *hold) { redlockHold(h, nodes, background) }
-		l.waits.Jitter(env.Params.Fraction(redlockJitterParam))
-		l.close = func() error { return errors.Join(nodes.Close(), background.Close()) }
+		l.waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
 		return nil
 	})
 }
@@ -72,10 +69,8 @@ var (
 		"monotonic", wallClock)
 	nodeTimeoutParam = param.Duration("node-timeout", 50*time.Millisecond, time.Millisecond,
 		"how long one master may take to answer, at most a quarter of ttl")
-	redlockJitterParam = param.Param{
-		Name: backoff.JitterParam.Name, Default: "1", Normalize: backoff.JitterParam.Normalize,
-		Summary: "random part of the wait: 1 is from nothing to twice the wait; full and decorrelated have their own",
-	}
+	redlockJitterParam = param.Fraction(backoff.JitterParam.Name, "1",
+		"random part of the wait: 1 is from nothing to twice the wait; full and decorrelated have their own")
 )
 
 func redlockHold(h *hold, nodes, background masters) {
@@ -129,14 +124,15 @@ func redlockHold(h *hold, nodes, background masters) {
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
 
-func newMasters(
-	dialers []func(context.Context) (*redis.Client, error), timeout time.Duration, stats *backend.Stats,
-) masters {
-	all := make(masters, len(dialers))
-	for i, dial := range dialers {
-		all[i] = &master{timeout: timeout, background: &background{dial: func(ctx context.Context) (*redis.Client, error) {
-			return dial(backend.CountInto(ctx, stats))
-		}}}
+// newMasters returns some that count into stats, and are closed with the Locker.
+func newMasters(l *locker, stats *backend.Stats) masters {
+	all := make(masters, len(l.env.Servers.Masters))
+	for i, dial := range l.env.Servers.Masters {
+		counted := func(ctx context.Context) (*redis.Client, error) {
+			return backend.Client(dial(backend.CountInto(ctx, stats)))
+		}
+		all[i] = &master{background: &background{dial: counted}, timeout: l.env.Params.Duration(nodeTimeoutParam)}
+		l.closers = append(l.closers, all[i])
 	}
 	return all
 }
@@ -157,15 +153,6 @@ func (m masters) each(ctx context.Context, question ask) votes {
 		}
 	}
 	return v
-}
-
-// Close closes the connections that are open.
-func (m masters) Close() error {
-	var errs []error
-	for _, node := range m {
-		errs = append(errs, node.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // votes are the answers of masters. A question that failed may have been executed nevertheless.

@@ -152,7 +152,7 @@ func TestRedlockGivesBackWhenTheMajorityIsLostMidway(t *testing.T) {
 		}
 		q.kill(2, 3, 4)
 	})
-	env.Servers.Masters[2] = func(ctx context.Context) (*redis.Client, error) {
+	env.Servers.Masters[2] = func(ctx context.Context) (*backend.Conn, error) {
 		fall()
 		return third(ctx)
 	}
@@ -177,7 +177,7 @@ func TestRedlockGivesBackAMinority(t *testing.T) {
 
 func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 4, 6} {
-		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*redis.Client, error), n)}}
+		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*backend.Conn, error), n)}}
 		_, err := kind(t, "redlock").New(env)
 		if !errors.Is(err, lock.ErrServers) || !strings.Contains(err.Error(), "odd number") {
 			t.Errorf("with %d masters: %v, want %v", n, err, lock.ErrServers)

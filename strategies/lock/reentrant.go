@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -201,7 +202,7 @@ func reentrantLocal() Kind {
 			busy: make(chan struct{}, renewers),
 		}
 		r.open, r.end = context.WithCancel(context.Background())
-		l.fill, l.close = r.fill, r.Close
+		l.fill, l.closers = r.fill, append(l.closers, r)
 		return nil
 	})
 }
@@ -309,10 +310,7 @@ func (r *localRenewals) begin(renew func(context.Context) error) {
 			}
 			done++
 			r.steps.At(r.open, step.Renewed)
-			select {
-			case <-time.After(r.between):
-			case <-r.open.Done():
-			}
+			_ = backoff.Sleep(r.open, r.between, nil) // if r ends, so does the loop
 		}
 	})
 }

@@ -23,7 +23,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 		process := l.env.Process
 		if process == nil { // the worker is alone in it
 			process = &Process{}
-			l.close = process.Close
+			l.closers = append(l.closers, process)
 		}
 		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.Dial) })
 		return nil
@@ -174,10 +174,7 @@ func (h *hub) run() {
 		if rdb, err := client.connection(h.ctx); err == nil {
 			h.session(rdb)
 		}
-		select {
-		case <-time.After(hubRetry):
-		case <-h.ctx.Done():
-		}
+		_ = backoff.Sleep(h.ctx, hubRetry, nil) // if h ends, so does the loop
 	}
 }
 

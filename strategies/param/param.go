@@ -95,10 +95,10 @@ func Count(name string, def, min int, summary string) Param {
 	}
 }
 
-// Fraction is a parameter that is a number from 0, its default, to 1.
-func Fraction(name, summary string) Param {
+// Fraction is a parameter that is a number from 0 to 1; def is in normal form.
+func Fraction(name, def, summary string) Param {
 	return Param{
-		Name: name, Default: "0", Summary: summary,
+		Name: name, Default: def, Summary: summary,
 		Normalize: func(value string) (string, error) {
 			f, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(f >= 0 && f <= 1) { // NaN is neither

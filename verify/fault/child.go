@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -203,11 +201,7 @@ func (c *served) work(cmd command) event {
 	case doBuy:
 		receipt, err = c.Purchaser.Purchase(ctx, cmd.Order)
 	case doBrowse:
-		browser, ok := c.Purchaser.(market.Browser)
-		if !ok {
-			return event{Error: "cannot browse"}
-		}
-		receipt, err = browser.Browse(ctx, cmd.Listing)
+		receipt, err = c.Purchaser.(market.Browser).Browse(ctx, cmd.Listing) // as every scheme with a lock is
 	default:
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
@@ -241,10 +235,7 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 		Servers: lock.Servers{ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
 	}
 	for _, m := range config.Masters {
-		dial := to(m)
-		env.Servers.Masters = append(env.Servers.Masters, func(ctx context.Context) (*redis.Client, error) {
-			return backend.Client(dial(ctx))
-		})
+		env.Servers.Masters = append(env.Servers.Masters, to(m))
 	}
 	if config.Locks != nil {
 		env.Locks = to(*config.Locks)

@@ -14,12 +14,12 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Clustered lists the scenarios on a Redis Cluster. They run if asked for: each starts a cluster, which takes seconds.
-func Clustered() []Scenario {
-	return []Scenario{{
+// Every lists All, and then those on a Redis Cluster, which run if asked for: each starts one, which takes seconds.
+func Every() []Scenario {
+	return append(All(), Scenario{
 		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
 		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
-	}}
+	})
 }
 
 const boughtBehind = 3 // how many purchases are made that no replica gets

@@ -174,32 +174,25 @@ func (r *Runner) run(
 	findings := make([]verify.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
-	played, failed := make(chan verify.Finding), error(nil)
-	go func() {
-		defer close(played)
-		for i, c := range cells {
-			running.Go(func() (err error) {
-				if ctx.Err() != nil {
-					findings[i] = c.found(verify.Stopped, "the run ended before its turn")
-					return ctx.Err()
-				}
-				r.playing.RLock()
-				findings[i], err = r.runCell(ctx, c)
-				r.playing.RUnlock()
-				if err == nil {
-					played <- findings[i]
-				}
-				return err
-			})
-		}
-		failed = running.Wait()
-	}()
-	for f := range played {
-		if found != nil {
-			found(f)
-		}
+	var telling sync.Mutex // held while found is called
+	for i, c := range cells {
+		running.Go(func() (err error) {
+			if ctx.Err() != nil {
+				findings[i] = c.found(verify.Stopped, "the run ended before its turn")
+				return ctx.Err()
+			}
+			r.playing.RLock()
+			findings[i], err = r.runCell(ctx, c)
+			r.playing.RUnlock()
+			if err == nil && found != nil {
+				telling.Lock()
+				defer telling.Unlock()
+				found(findings[i])
+			}
+			return err
+		})
 	}
-	if failed == nil {
+	if running.Wait() == nil {
 		return findings, nil // even if the context has ended, too late to stop anything
 	}
 	return findings, context.Cause(ctx) // the first failure: those after it come from being cancelled

@@ -58,7 +58,7 @@ var ErrScenario = errors.New("invalid scenario")
 
 // Named returns the scenarios of these names, each once, in the order given. The error wraps ErrScenario.
 func Named(names ...string) ([]Scenario, error) {
-	all := slices.Concat(All(), Clustered())
+	all := Every()
 	known := strategies.Names(all, func(sc Scenario) string { return sc.Name })
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)

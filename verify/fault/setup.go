@@ -54,7 +54,7 @@ type setup struct {
 	operations []*operation
 	masters    servers.Redises  // of a lock that needs several
 	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
-	closers    []io.Closer      // what was started for this run alone
+	closers    backend.Closers  // what was started for this run alone
 
 	struck bool    // what the scenario makes fail was seen to fail: see strikes
 	missed string  // why it was not, if so
@@ -97,14 +97,11 @@ func must[T any](value T, err error) T {
 
 // attempt makes the market, runs a scenario until it ends or fails, and ends everything. It returns what failed.
 func (s *setup) attempt(onCluster bool, run func()) error {
-	errs := []error{guard(func() {
+	err := guard(func() {
 		s.prepare(onCluster)
 		run()
-	}), s.endClients()}
-	for _, c := range slices.Backward(s.closers) {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
+	})
+	return errors.Join(err, s.endClients(), s.closers.Close())
 }
 
 // guard runs something until it ends or fails, and returns the failure.

@@ -196,13 +196,10 @@ func (p *pair) take(c *player) *wire.Held {
 
 // draws draws a request, and returns the index of its last command's event, the one with the reply.
 func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
-	for n, command := range h.Commands {
-		then := ""
-		if n == len(h.Commands)-1 {
-			then = reply
-		}
-		last = p.draw(i, line(command), then)
+	for _, command := range h.Commands {
+		last = p.draw(i, line(command), "")
 	}
+	p.drawn[last].Reply = reply
 	return last
 }
 

@@ -66,10 +66,7 @@ func (p *pair) enter(i int, c *player) {
 	p.reaches(exclusive, p.entered == takes && p.contended)
 	p.reaches(survivesCrash, p.orphaned)
 	c.entered = time.Now()
-	for _, other := range p.clients {
-		if other == c || other.phase != inside || other.life == nil {
-			continue
-		}
+	if other := p.clients[1-i]; other.phase == inside && other.life != nil {
 		harm, how := verify.TwoHolders, " and within its lease"
 		switch {
 		case !c.before.IsZero() && other.entered.After(c.before.Add(p.surely*49/50)):

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,15 +84,9 @@ func (factory *Factory) renews(t *testing.T) error {
 }
 
 func serversOf(t testing.TB) func(addr string) backend.Target {
-	var mu sync.Mutex
-	started := map[string]backend.Target{}
+	var started lock.Process // what all workers share
 	return func(addr string) backend.Target {
-		mu.Lock()
-		defer mu.Unlock()
-		if _, is := started[addr]; !is {
-			started[addr] = suite.Server(t).Target
-		}
-		return started[addr]
+		return lock.Share(&started, addr, func() backend.Target { return suite.Server(t).Target })
 	}
 }
 

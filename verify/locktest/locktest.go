@@ -26,6 +26,7 @@ import (
 
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
@@ -160,27 +161,18 @@ var checks = []check{
 	{Name: "waiting writer is served", Promise: "serves writers", Run: waitingWriterIsServed},
 }
 
-// A State is what became of a promise.
-type State string
-
-// The states.
+// The states of a promise.
 const (
-	Kept      State = "kept"      // all its checks passed
-	Broken    State = "broken"    // a check failed
-	Unchecked State = "unchecked" // a check could not be made
-	NotRun    State = "not run"   // a check was not asked for: see go test -run
-	NotMade   State = "not made"
+	Kept      = "kept"      // all its checks passed
+	Broken    = "broken"    // a check failed
+	Unchecked = "unchecked" // a check could not be made
+	NotRun    = "not run"   // a check was not asked for: see go test -run
+	NotMade   = "not made"
 )
 
-// A PromiseState is what became of one promise.
-type PromiseState struct {
-	Promise string // as in lock.Promises.List
-	State   State
-	Why     string // the check that failed, or what a check lacks; empty if the promise was kept or not made
-}
-
-// A Report has a PromiseState for each promise, in the order of lock.Promises.List.
-type Report []PromiseState
+// A Report says what became of each promise, in the order of lock.Promises.List, and why: the check that failed, or
+// what a check lacks.
+type Report []verify.PromiseState
 
 // Unchecked lists the promises that were made and could not be checked: a test notices when one becomes so.
 func (r Report) Unchecked() []string {
@@ -197,11 +189,8 @@ func (r Report) Unchecked() []string {
 func (r Report) String() string {
 	var b strings.Builder
 	for _, p := range r {
-		fmt.Fprintf(&b, "  %-20s %s", p.Promise, p.State)
-		if p.Why != "" {
-			fmt.Fprintf(&b, ": %s", p.Why)
-		}
-		b.WriteByte('\n')
+		line := fmt.Sprintf("  %-20s %s: %s", p.Promise, p.State, p.Why)
+		fmt.Fprintln(&b, strings.TrimSuffix(line, ": "))
 	}
 	return b.String()
 }
@@ -209,7 +198,7 @@ func (r Report) String() string {
 func judge(promises lock.Promises, results map[string]suite.Result) Report {
 	var r Report
 	for _, p := range promises.List() {
-		s := PromiseState{Promise: p.Name, State: NotMade}
+		s := verify.PromiseState{Promise: p.Name, State: NotMade}
 		if p.Made {
 			s.State = Kept
 		}

@@ -147,9 +147,8 @@ func (m Market) Seed(do func(command ...any), keys market.Keys) {
 	for id := range m.accounts() {
 		do(market.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
 	}
-	if listed := m.listed(); len(listed) > 0 {
-		_, enter := market.OfferCommands(keys, listed...)
-		do(enter...)
+	for _, l := range m.listed() {
+		do("ZADD", keys.Market(), l.Price, market.Member(l.Item, l.Seller))
 	}
 	do("SADD", keys.Inventory(seller), m.Listed+1)
 }
@@ -301,10 +300,7 @@ func (m Market) Audit(
 	case result.OK():
 		return nil
 	}
-	var texts []string
-	for _, problem := range result.Problems {
-		texts = append(texts, problem.Text)
-	}
+	texts := strategies.Names(result.Problems, market.Problem.String)
 	worst := verify.Worst(verify.Audited(result))
 	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
@@ -156,10 +157,7 @@ func (f *fixture) expires(key string) bool {
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
-	select {
-	case <-time.After(max(0, left) + time.Millisecond):
-	case <-f.Ctx.Done():
-	}
+	_ = backoff.Sleep(f.Ctx, max(0, left)+time.Millisecond, nil) // if it ends, so does the next request
 	return f.conn.PTTL(f.Ctx, key).Val() == noKey
 }
 

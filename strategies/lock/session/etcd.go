@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -224,10 +225,8 @@ func untilThrough(
 		if !lost || through || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, retryEvery, nil) != nil {
 			return err
-		case <-time.After(retryEvery):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -104,10 +105,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 		}
 		trouble = err
 		if trouble != nil {
-			select {
-			case <-time.After(retryEvery):
-			case <-waiting.Done():
-			}
+			_ = backoff.Sleep(waiting, retryEvery, nil) // if waiting ends, the next try says so
 		}
 	}
 }
