@@ -68,7 +68,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 			fenced + "), or fencing=token, which works with any lock"},
 		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
-		{"coarse:set-px:write=fused:entries=2", "entries=2 is for a lock that its holder can enter again: set-px waits for itself"},
+		{"coarse:set-px:write=fused:entries=2", "is for a lock that its holder can enter again: set-px waits for itself"},
 		{"fine:set-px+watchdog+watchdog",
 			`unknown lock modifier "watchdog+watchdog"; known: watchdog; did you mean "watchdog"?`},
 		{"fine:set-px+watchdogs", `unknown lock modifier "watchdogs"; known: watchdog; did you mean "watchdog"?`},

@@ -110,8 +110,8 @@ func MaxParallel(n int) {
 	}
 }
 
-// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for those that
-// are in some functions, and the one with which go-redis redials a server that has gone: that ends by itself.
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for those in
+// some functions, and the one with which go-redis redials a server that has gone: that ends by itself.
 func VerifyNoLeaks(m *testing.M, functions ...string) {
 	var ignored []goleak.Option
 	for _, name := range append(functions, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial") {

@@ -199,7 +199,7 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]) + ARGV[2]) end return 0`)
 	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
 	often, small := lease/3, redis.Options{PoolSize: 1}
-	once := redis.Options{MaxRetries: -1}
+	leaks := watched{options: redis.Options{MaxRetries: -1}, renewal: renewed, every: often, leaks: true}
 	for name, test := range map[string]struct {
 		open Open
 		harm verify.Harm // NoHarm: none
@@ -211,7 +211,7 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		"queue":                  {queued, verify.LockedOut, comesLate},
 		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
 		"watchdog looks only":    {watched{renewal: looks, every: often}.open, verify.TwoHolders, explore.Bounds{}},
-		"watchdog leaks":         {watched{options: once, renewal: renewed, every: often, leaks: true}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"watchdog leaks":         {leaks.open, verify.LockedOut, explore.Bounds{Faults: 1}},
 		"message, looks again":   {told(true), verify.NoHarm, none},
 		"message":                {told(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"list":                   {popped(false), verify.NoHarm, none},
