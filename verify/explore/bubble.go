@@ -105,24 +105,29 @@ func (s *search) heldUp() (waiting int, where string) {
 	if runnable() > 0 {
 		return 0, ""
 	}
-	all := make([]runtime.StackRecord, runtime.NumGoroutine()+10)
-	n, _ := runtime.GoroutineProfile(all)
-	var last []uintptr
-	for i := range all[:n] {
-		const wait = 3 // after gopark and its callers
-		stack := all[i].Stack()
-		if len(stack) > wait && forMutex.MatchString(runtime.FuncForPC(stack[wait]).Name()) {
-			waiting, last = waiting+1, stack[wait+1:]
-		}
-	}
+	waiting, callers := waitForMutexes()
 	if waiting <= s.waiting {
 		return waiting, ""
 	}
-	frames := runtime.CallersFrames(last)
+	frames := runtime.CallersFrames(callers)
 	for frame, more := frames.Next(); more; frame, more = frames.Next() {
 		where += fmt.Sprintf("\n%s\n\t%s:%d", frame.Function, frame.File, frame.Line)
 	}
 	return waiting, where
+}
+
+// waitForMutexes counts the goroutines of the process that do, and returns the callers of the last of them.
+func waitForMutexes() (waiting int, callers []uintptr) {
+	all := make([]runtime.StackRecord, runtime.NumGoroutine()+10)
+	n, _ := runtime.GoroutineProfile(all)
+	for i := range all[:n] {
+		const wait = 3 // after gopark and its callers
+		stack := all[i].Stack()
+		if len(stack) > wait && forMutex.MatchString(runtime.FuncForPC(stack[wait]).Name()) {
+			waiting, callers = waiting+1, stack[wait+1:]
+		}
+	}
+	return waiting, callers
 }
 
 var forMutex = regexp.MustCompile(`sync\.runtime_Semacquire(RW)?Mutex`)

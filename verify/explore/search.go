@@ -89,7 +89,7 @@ type search struct {
 	progress   atomic.Int64
 	running    atomic.Pointer[world] // the schedule that is run
 	silence    time.Duration         // how long the search may stand still in real time
-	waiting    int                   // for mutexes, goroutines of schedules that were given up
+	waiting    int                   // for mutexes: goroutines from before, or of schedules that were given up
 	pools      pools
 }
 
@@ -138,6 +138,7 @@ func (s *search) guarded(run func() error) error {
 	defer s.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
+	s.waiting, _ = waitForMutexes()                 // some may be of an earlier search
 	w, _, err := s.schedule(func(options []Choice, _ []string) (Choice, error) { return options[0], nil })
 	if err != nil {
 		return err
