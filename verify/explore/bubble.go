@@ -16,8 +16,8 @@ import (
 )
 
 // errHeldUp is of a schedule that cannot be played to its end.
-var errHeldUp = errors.New("a goroutine waits for a sync.Mutex that another one holds while it waits for a reply " +
-	"or for time to pass, which it never does in a search then; a channel of size one would do instead")
+var errHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one that holds it waits for a reply or for " +
+	"time to pass, which no search can give it then; a channel of size one can take the place of the mutex")
 
 // An ending is how a schedule ended.
 type ending struct {
@@ -139,8 +139,8 @@ func runnable() uint64 {
 	return of[0].Value.Uint64()
 }
 
-// comeToRest lets the others of the bubble go on until each of them waits for something, without that time passes. It
-// reports whether one waits for a mutex.
+// comeToRest lets the others of the bubble go on until each of them waits for something. No time passes. It reports
+// whether one waits for a mutex.
 func (s *search) comeToRest() bool {
 	for yields := 0; yields == 0 || runnable() > 0 && yields < mostYields; yields++ {
 		runtime.Gosched()

@@ -45,7 +45,7 @@ type world struct {
 	uses     keys   // of the request that is executed
 	lacks    string // a command that the servers do not know
 
-	// comeToRest waits for all clients without that time passes, and reports whether one waits for a mutex.
+	// comeToRest waits until all clients wait, without letting time pass, and reports whether one waits for a mutex.
 	comeToRest func() bool
 	held       bool // one did at the last rest
 
