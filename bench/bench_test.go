@@ -30,10 +30,7 @@ func BenchmarkPurchase(b *testing.B) {
 		fmt.Fprintln(os.Stderr, server.Describe())
 	}
 	for _, s := range strategies.All() {
-		spec, err := strategies.Builtin().Parse(s.Name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		spec := testkit.Must(strategies.Builtin().Parse(s.Name))(b)
 		for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 5, Buyers: 1}, {Sellers: 5, Buyers: 5}} {
 			b.Run(fmt.Sprintf("strategy=%s/mix=%s", spec, mix), func(b *testing.B) { purchase(b, server, spec, mix) })
 		}

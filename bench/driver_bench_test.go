@@ -70,15 +70,9 @@ var loops = []struct {
 // withHistory makes loops whose operations go into a history.
 func withHistory(make func(testing.TB) *loop) func(testing.TB) *loop {
 	return func(t testing.TB) *loop {
-		w, err := history.Create(t.TempDir(), history.Header{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testkit.Must(history.Create(t.TempDir(), history.Header{}))(t)
 		l := make(t)
-		l.worker.history, err = w.Worker()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l.worker.history = testkit.Must(w.Worker())(t)
 		t.Cleanup(func() {
 			if err := w.Finish(market.Snapshot{}); err != nil {
 				t.Error(err)

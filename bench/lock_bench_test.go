@@ -155,10 +155,7 @@ func (c *competitor) operate(b *testing.B) {
 
 // open opens a worker's locker. Its parameters are the defaults, with a poll of 1 ms where there is one.
 func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor {
-	conn, err := l.dial(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
+	conn := testkit.Must(l.dial(context.Background()))(b)
 	params := param.Values{}
 	for _, p := range l.kind.Params {
 		if p.Name == "poll" {
@@ -213,10 +210,7 @@ func (l *lockLoad) traffic() (sum backend.Counts) {
 
 // close removes the keys and closes the connections that are still open.
 func (l *lockLoad) close(b *testing.B) {
-	conn, err := l.server.Dial(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
+	conn := testkit.Must(l.server.Dial(context.Background()))(b)
 	defer conn.Close()
 	for i := range 50 {
 		conn.Unlink(context.Background(), l.kind.AllKeys(l.keys.Lock(fmt.Sprint("own-", i)))...)

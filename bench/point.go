@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -63,21 +62,17 @@ type Options struct {
 	steps func(role) step.Observer // observes the steps of a worker, and may hold it there; nil: nothing does
 }
 
-// ErrPoint is returned, wrapped in a [PointError], for a point that cannot be measured.
-var ErrPoint = errors.New("it cannot be measured")
-
 // PointError says why a point cannot be measured with its options.
 type PointError struct {
 	Field string // the name of the flag that it is about, such as "wallets", "rate" or "mix"
 	Why   string
 }
 
-func (e *PointError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrPoint, e.Field, e.Why) }
+func (e *PointError) Error() string {
+	return fmt.Sprintf("it cannot be measured: %s: %s", e.Field, e.Why)
+}
 
-// Unwrap returns ErrPoint.
-func (e *PointError) Unwrap() error { return ErrPoint }
-
-// Validate returns a *PointError, which wraps ErrPoint, for what cannot be measured.
+// Validate returns a *PointError for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
 	for _, r := range o.rules(p) {
 		if r.broken {

@@ -75,8 +75,7 @@ func TestValidate(t *testing.T) {
 	} {
 		c.spoil(&c.base)
 		row, err := c.base.run(t.Context())
-		var wrong *PointError
-		is := errors.As(err, &wrong) && errors.Is(err, ErrPoint)
+		wrong, is := errors.AsType[*PointError](err)
 		if !is || wrong.Field != c.field || !strings.Contains(wrong.Why, c.why) {
 			t.Errorf("%s, %q: %v", c.field, c.why, err)
 		}

@@ -129,14 +129,8 @@ func TestHistogram(t *testing.T) {
 		c := config(t, s, spec(t, "fine"))
 		c.Mix = mix5x5
 		c.buys(300)
-		row, err := c.run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, err := hdrhistogram.Decode([]byte(row.Histogram))
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := testkit.Must(c.run(t.Context()))(t)
+		decoded := testkit.Must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
 		p99 := float64(nearestRank(decoded, 990)) / 1000
 		if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
 			t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)

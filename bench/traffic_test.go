@@ -28,9 +28,7 @@ func connected(t testing.TB, c plan) *measurement {
 	t.Helper()
 	c.timed(time.Hour)
 	m := newMeasurement(c.Point, c.Options)
-	if err := m.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, m.prepare(t.Context()))
 	m.window.begin(0, time.Hour)
 	return m
 }

@@ -38,9 +38,7 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 		}
 		const accounts = 2500 // several pipelines
 		opening := market.Opening{Accounts: accounts, Funds: 7, Strategy: "fine"}
-		if err := market.Seed(t.Context(), conn, keys, opening); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, market.Seed(t.Context(), conn, keys, opening))
 		for _, id := range []market.UserID{1, 1000, 1001, accounts} {
 			if funds, err := conn.HGet(t.Context(), keys.User(id), "funds").Int(); err != nil || funds != 7 {
 				t.Errorf("user %d holds %d, %v", id, funds, err)

@@ -43,9 +43,7 @@ func TestExploredInPages(t *testing.T) {
 	figures := view.Schedules(&verify.Explorations{Searches: all})
 	i := slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "set-px" })
 	var picture bytes.Buffer
-	if err := view.SVG(&picture, figures[i]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, view.SVG(&picture, figures[i]))
 	rewrite(t, "../docs/pictures/set-px.svg", text(t, "../docs/pictures/set-px.svg"), picture.String())
 }
 

@@ -71,10 +71,7 @@ func TestResend(t *testing.T) {
 		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
 		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(c.Env.Servers.Masters[0](ctx)) }
 		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, master} {
-			rdb, err := dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			rdb := testkit.Must(dial(t.Context()))(t)
 			defer rdb.Close()
 			clients = append(clients, rdb)
 		}

@@ -87,10 +87,7 @@ func lasts(key string) bool {
 
 func parse(t testing.TB, text string) strategies.Spec {
 	t.Helper()
-	spec, err := catalogue.Full().Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := testkit.Must(catalogue.Full().Parse(text))(t)
 	return spec
 }
 

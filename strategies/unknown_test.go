@@ -140,11 +140,8 @@ func TestAfterUnknownIsRefused(t *testing.T) {
 		}
 	}
 	s := testkit.Embedded(t)
-	spec, err := strategies.Builtin().Parse("fine:after-unknown=kill")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = spec.CheckServer(t.Context(), testkit.Dial(t, s).Client, testkit.Keys(t))
+	spec := testkit.Must(strategies.Builtin().Parse("fine:after-unknown=kill"))(t)
+	err := spec.CheckServer(t.Context(), testkit.Dial(t, s).Client, testkit.Keys(t))
 	if !errors.Is(err, backend.ErrUnavailable) {
 		t.Errorf("on %s: %v, want %v", s.Name, err, backend.ErrUnavailable)
 	}

@@ -33,9 +33,7 @@ func TestResultIsReadAsWritten(t *testing.T) {
 	partial.Status, partial.Findings = stored.Interrupted, partial.Findings[:1]
 	for _, res := range []*verify.Faults{small(), partial} {
 		var b bytes.Buffer
-		if err := res.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, res.Write(&b))
 		again, err := verify.ReadFaults(&b)
 		if err != nil || !reflect.DeepEqual(again, res) {
 			t.Errorf("read %+v, %v; want %+v", again, err, res)
@@ -66,17 +64,13 @@ func TestDamagedResultIsRefused(t *testing.T) {
 		res := small()
 		c.damage(res)
 		var b bytes.Buffer
-		if err := res.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, res.Write(&b))
 		if _, err := verify.ReadFaults(&b); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
 	var whole bytes.Buffer
-	if err := small().Write(&whole); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, small().Write(&whole))
 	for name, text := range map[string]string{
 		"unknown": strings.Replace(whole.String(), `"harm"`, `"hazm"`, 1), "later": `{"later":1,"schema":2}`,
 		"truncated": whole.String()[:whole.Len()/2], "trailing": whole.String() + "{}", "empty": "", "a list": "[]",
@@ -128,9 +122,7 @@ func TestKeptAndRestored(t *testing.T) {
 		{"not played before", lacking, nil, nil, map[string]int{"cut": 2, "pause": 1}, 0},
 	} {
 		r := fresh()
-		if err := r.Keep(c.before, c.scenarios, c.subjects); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, r.Keep(c.before, c.scenarios, c.subjects))
 		if got := r.Missing(); !reflect.DeepEqual(got, c.missing) {
 			t.Errorf("%s: %v are missing, want %v", c.name, got, c.missing)
 		}

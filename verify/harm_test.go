@@ -51,10 +51,7 @@ func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Le
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := market.Audit(t.Context(), rdb, keys, market.Opening{Accounts: 3, Funds: 100}, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testkit.Must(market.Audit(t.Context(), rdb, keys, market.Opening{Accounts: 3, Funds: 100}, l))(t)
 	return result
 }
 

@@ -39,9 +39,7 @@ func schedule() verify.Diagram {
 func TestSequence(t *testing.T) {
 	var out bytes.Buffer
 	diagram := schedule()
-	if err := view.SVG(&out, view.Figure{Title: "three & a fault", Schedule: &diagram}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, view.SVG(&out, view.Figure{Title: "three & a fault", Schedule: &diagram}))
 	svg := out.String()
 	for _, want := range []string{
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",

@@ -57,9 +57,10 @@ func exitCode(err error) int {
 }
 
 func isUsage(err error) bool {
-	_, is := errors.AsType[usageError](err)
-	return is || slices.ContainsFunc([]error{
-		strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+	_, asked := errors.AsType[usageError](err)
+	_, point := errors.AsType[*bench.PointError](err)
+	return asked || point || slices.ContainsFunc([]error{
+		strategies.ErrSpec, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }

@@ -65,17 +65,10 @@ func TestJudgedIsDrawn(t *testing.T) {
 			"marketsim judge --replay", "x4/b/lock/d1 -- node lock.js"}},
 	} {
 		dir := t.TempDir()
-		file, err := os.Create(filepath.Join(dir, exploredFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testkit.Must(os.Create(filepath.Join(dir, exploredFile)))(t)
 		res := verify.Explorations{Schema: verify.ExploredSchema, Version: "1", Judged: true, Searches: c.all}
-		if err := res.Write(file); err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, res.Write(file))
+		testkit.Succeeds(t, file.Close())
 		marketsim(t, "report", dir).exits(t, 0).says(t, append(c.wants, "Judged: node lock.js")...)
 	}
 }

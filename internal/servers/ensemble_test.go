@@ -45,14 +45,9 @@ func TestLeaderIsKilled(t *testing.T) {
 			e := product.start(t, 3)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			old, err := e.Leader(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := testkit.Must(e.Leader(ctx))(t)
 			began := time.Now()
-			if err := e.Members[old].Kill(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Succeeds(t, e.Members[old].Kill())
 			t.Logf("killed in %v", time.Since(began))
 			refuses(t, e.Addrs()[old])
 			if now, err := e.Leader(ctx); err != nil || now == old {
@@ -62,9 +57,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			eventually(t, ctx, e, "writing with one of three down", product.dial(t, e.Addrs()),
 				func(ctx context.Context, c client) error { return c.put(ctx, "k") })
 			began = time.Now()
-			if err := e.Members[old].Restart(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Succeeds(t, e.Members[old].Restart(ctx))
 			t.Logf("started again in %v", time.Since(began))
 			if now, err := e.Leader(ctx); err != nil || now == old {
 				t.Errorf("the one that was started again leads: %d, %v", now, err)
@@ -97,12 +90,8 @@ func TestRestartKeepsTheData(t *testing.T) {
 			c := product.dial(t, e.Addrs())
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := c.put(ctx, "kept"); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Members[0].Restart(ctx); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Succeeds(t, c.put(ctx, "kept"))
+			testkit.Succeeds(t, e.Members[0].Restart(ctx))
 			eventually(t, ctx, e, "reading after the restart", c, func(ctx context.Context, c client) error {
 				found, err := c.has(ctx, "kept")
 				if err == nil && !found {
@@ -151,10 +140,7 @@ type etcdClient struct{ *clientv3.Client }
 
 func dialEtcd(t *testing.T, addrs []string) client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return etcdClient{c}
 }

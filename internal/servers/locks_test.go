@@ -84,10 +84,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("five masters: %q, %v", missing, err)
 	}
 	for i := range 5 {
-		conn, err := m[i].Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Must(m[i].Dial(t.Context()))(t)
 		defer conn.Close()
 		if keys := conn.Keys(t.Context(), "*").Val(); len(keys) > 0 {
 			t.Errorf("left on master %d: %q", i, keys)
@@ -112,9 +109,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%q does not say %s and %s", missing[i], m.Addrs()[i], why)
 		}
 	}
-	if err := m[2].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, m[2].Kill())
 	_, err = locks().Preflight(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "without 3 of its 5 servers") ||
 		!strings.Contains(err.Error(), m.Addrs()[2]) {

@@ -14,10 +14,7 @@ func TestMasters(t *testing.T) {
 	seen := map[string]bool{}
 	for i, dial := range servers.Dialers(m.Targets()) {
 		seen[m.Targets()[i].Addr] = true
-		rdb, err := dial(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rdb := testkit.Must(dial(ctx))(t)
 		defer rdb.Close()
 		if n, err := rdb.Incr(ctx, "n").Result(); err != nil || n != 1 {
 			t.Errorf("master %d counts %d, %v; want 1: nobody else wrote to it", i, n, err)
@@ -34,15 +31,9 @@ func TestCluster(t *testing.T) {
 	ctx := t.Context()
 	used := map[int]bool{}
 	for _, key := range []string{"a", "b", "c", "d", "e", "{m}:1"} {
-		i, err := c.Master(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		i := testkit.Must(c.Master(ctx, key))(t)
 		used[i] = true
-		conn, err := c.Server.Dialer(key)(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Must(c.Server.Dialer(key)(ctx))(t)
 		if err := conn.Set(ctx, key, "v", 0).Err(); err != nil {
 			t.Errorf("setting %q on the master of its slot: %v", key, err)
 		}

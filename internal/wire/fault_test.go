@@ -31,15 +31,9 @@ func newPair(t *testing.T) *pair {
 // connect makes another connection, over which a byte has passed each way.
 func (p *pair) connect() (client, server net.Conn) {
 	p.Helper()
-	client, err := net.Dial("tcp", p.proxy.Addr())
-	if err != nil {
-		p.Fatal(err)
-	}
+	client = testkit.Must(net.Dial("tcp", p.proxy.Addr()))(p)
 	p.Cleanup(func() { client.Close() })
-	server, err = p.listener.Accept()
-	if err != nil {
-		p.Fatal(err)
-	}
+	server = testkit.Must(p.listener.Accept())(p)
 	p.Cleanup(func() { server.Close() })
 	say(p, client, "?")
 	hear(p, server, "?")

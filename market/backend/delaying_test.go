@@ -20,10 +20,7 @@ func TestDelayIsExact(t *testing.T) {
 	const delay, exact, trips = 500 * time.Microsecond, 100 * time.Microsecond, 201
 	s := testkit.Local(t)
 	near := testkit.Dial(t, s)
-	far, err := s.Dial(backend.Delaying(t.Context(), delay))
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := testkit.Must(s.Dial(backend.Delaying(t.Context(), delay)))(t)
 	defer far.Close()
 	took := func(conn *backend.Conn, all *[]time.Duration) {
 		start := time.Now()
@@ -32,7 +29,7 @@ func TestDelayIsExact(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	err = backend.Await(ctx, time.Millisecond, func() error {
+	err := backend.Await(ctx, time.Millisecond, func() error {
 		var without, with []time.Duration
 		for range trips {
 			took(near, &without)

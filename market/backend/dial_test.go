@@ -297,15 +297,12 @@ func TestUnsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testkit.StartProxy(t, s)
-			conn, err := backend.Dial(t.Context(), p.Server().Target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Must(backend.Dial(t.Context(), p.Server().Target))(t)
 			defer conn.Close()
 			tc.breaks(p)
 			ctx, cancel := context.WithTimeout(t.Context(), tc.waits)
 			defer cancel()
-			_, err = conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
+			_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
 			if err == nil || backend.Unsent(err) != tc.unsent {
 				t.Errorf("%v: nothing was sent: %t, want %t", err, backend.Unsent(err), tc.unsent)
 			}

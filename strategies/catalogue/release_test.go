@@ -25,10 +25,7 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 			continue
 		}
 		for _, variant := range append([]string{""}, kind.Variants...) {
-			spec, err := full.Parse("fine:" + kind.Name + variant)
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := testkit.Must(full.Parse("fine:" + kind.Name + variant))(t)
 			releasing, looked := false, false
 			p, closer, err := spec.Open(strategies.Env{
 				Redis: testkit.Dial(t, proxy.Server()).Client, Keys: testkit.Keys(t),

@@ -112,14 +112,11 @@ func TestReadWriteLocksOnACluster(t *testing.T) {
 	masters := map[int]bool{}
 	for i := range 12 {
 		key := fmt.Sprint("lock:item-", i)
-		master, err := c.Master(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		master := testkit.Must(c.Master(t.Context(), key))(t)
 		masters[master] = true
 		sharesOneKey(t, c, key)
 		for _, twoKeys := range rwKinds[:2] {
-			_, err = onCluster(t, c, twoKeys, key).Try(t.Context(), key)
+			_, err := onCluster(t, c, twoKeys, key).Try(t.Context(), key)
 			if err == nil || !strings.Contains(err.Error(), "CROSSSLOT") {
 				t.Errorf("%s, whose two keys lie on two slots: got %v, want CROSSSLOT", twoKeys, err)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -78,27 +77,6 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 		writer.waits.Open()
 		release(t, c.taken(writer))
 	})
-}
-
-// reads starts a reader in a worker of its own and returns when it waits, held there until waits is opened.
-func (c *workers) reads(ctx context.Context, params param.Values) *taking {
-	c.Helper()
-	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
-	l := c.bench.workers(c.kind, params).worker(w.waits.Observe, nil)
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = l.(lock.SharedLocker).AcquireShared(ctx, name)
-	}()
-	c.Cleanup(func() {
-		w.waits.Open()
-		<-w.done
-	})
-	select {
-	case <-w.waits.Reached():
-	case <-w.done:
-		c.Fatalf("a reader did not wait: %v", w.err)
-	}
-	return w
 }
 
 // Readers that wait when a writer leaves get in before the next writer, who bars those that come later. A place is

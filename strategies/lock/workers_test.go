@@ -67,11 +67,24 @@ func (c *workers) wait(ctx context.Context) *taking {
 // hold is wait for a worker that is held before it waits, until waits is opened or ctx ends.
 func (c *workers) hold(ctx context.Context) *taking {
 	c.Helper()
+	return c.takes(func(l lock.Locker) (*lock.Lease, error) { return l.Acquire(ctx, name) })
+}
+
+// reads is hold for a reader, in a process of its own.
+func (c *workers) reads(ctx context.Context, params param.Values) *taking {
+	c.Helper()
+	return c.bench.workers(c.kind, params).takes(func(l lock.Locker) (*lock.Lease, error) {
+		return l.(lock.SharedLocker).AcquireShared(ctx, name)
+	})
+}
+
+func (c *workers) takes(take func(lock.Locker) (*lock.Lease, error)) *taking {
+	c.Helper()
 	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
 	l := c.worker(w.waits.Observe, nil)
 	go func() {
 		defer close(w.done)
-		w.lease, w.err = l.Acquire(ctx, name)
+		w.lease, w.err = take(l)
 	}()
 	c.Cleanup(func() {
 		w.waits.Open()

@@ -314,17 +314,11 @@ func (w *world) restart(old *Server, lacks int) {
 		case len(c.watched) > 0 || c.subscribed:
 			c.cut()
 		default:
-			resp3 := c.peer.Resp3
+			was := c.peer
 			fresh.serve(c)
-			c.peer.Resp3 = resp3
-			if c.selects != nil {
-				w.mu.Lock()
-				wasDeaf := c.deaf
-				c.deaf = true // the client has not asked
-				w.mu.Unlock()
-				w.remembered.Dispatch(fresh.redis.Server(), c.peer, c.selects, false)
-				c.peer.Flush()
-				c.deaf = wasDeaf
+			c.peer.Resp3 = was.Resp3
+			if !c.queues {
+				c.peer.Ctx = was.Ctx // the database that it has selected
 			}
 		}
 	}

@@ -33,10 +33,7 @@ func TestRealRedis(t *testing.T) {
 	}
 	is, one := read(t, stored), markettest.Markets()[0]
 	for _, name := range names {
-		scheme, err := fault.Of(catalogue.Full(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scheme := testkit.Must(fault.Of(catalogue.Full(), name))(t)
 		spec, err := one.Spec(catalogue.Full(), scheme.Spec.String())
 		if err != nil || drifts(name) { // its lock needs other servers, or time is the server's
 			continue

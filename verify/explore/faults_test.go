@@ -59,10 +59,8 @@ func TestStaysLate(t *testing.T) {
 // What follows a late request on its connection does not overtake it.
 func TestLateHoldsItsConnection(t *testing.T) {
 	overtaken := func(s *Server) []verify.Violation {
-		if is := s.Do("GET", "shared"); strings.HasSuffix(is, "\n2\r\n") || strings.HasSuffix(is, "\n21\r\n") {
-			return []verify.Violation{{Harm: "planted", Text: "the second came first: " + is}}
-		}
-		return nil
+		is := s.Do("GET", "shared")
+		return planted(strings.HasSuffix(is, "\n2\r\n") || strings.HasSuffix(is, "\n21\r\n"), "the second came first: "+is)
 	}
 	p := Program{Name: "two", Subject: "letters", Begin: func(*Server) *Trial {
 		do := func(ctx context.Context, s *Session) string {
@@ -121,10 +119,8 @@ func TestSplit(t *testing.T) {
 	cut.Begin = func(s *Server) *Trial {
 		trial := began(s)
 		trial.Judge = func(s *Server) []verify.Violation {
-			if is := s.Do("GET", "shared"); strings.Contains(is, "12") && !strings.Contains(is, "3") {
-				return []verify.Violation{{Harm: "planted", Text: is}}
-			}
-			return nil
+			is := s.Do("GET", "shared")
+			return planted(strings.Contains(is, "12") && !strings.Contains(is, "3"), is)
 		}
 		return trial
 	}
@@ -152,10 +148,8 @@ func TestClientsSendAgain(t *testing.T) {
 				return rdb.Append(ctx, "shared", "A").String()
 			}
 			return &Trial{Clients: []Client{{"A", do}}, Judge: func(s *Server) []verify.Violation {
-				if is := s.Do("GET", "shared"); strings.HasSuffix(is, "\n"+want+"\r\n") {
-					return []verify.Violation{{Harm: "planted", Text: is}}
-				}
-				return nil
+				is := s.Do("GET", "shared")
+				return planted(strings.HasSuffix(is, "\n"+want+"\r\n"), is)
 			}}
 		}}
 		r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{fault}, Exhaustive: true})
@@ -171,26 +165,20 @@ func TestClockSteps(t *testing.T) {
 		p := Program{Name: "clock", Subject: "clock", Begin: func(*Server) *Trial {
 			var passed time.Duration
 			do := func(ctx context.Context, s *Session) string {
-				conn, err := s.Dial(ctx)
-				if err != nil {
-					return err.Error()
-				}
-				defer conn.Close()
 				now := time.Now
 				if reads {
 					now = s.Now
 				}
-				before := now()
-				_ = conn.Get(ctx, "a").Err()
-				_ = conn.Get(ctx, "b").Err()
-				passed = now().Sub(before)
-				return ""
+				return connected(func(ctx context.Context, conn *backend.Conn) string {
+					before := now()
+					_ = conn.Get(ctx, "a").Err()
+					_ = conn.Get(ctx, "b").Err()
+					passed = now().Sub(before)
+					return ""
+				})(ctx, s)
 			}
 			return &Trial{Clients: []Client{{"A", do}}, Judge: func(*Server) []verify.Violation {
-				if passed < 0 {
-					return []verify.Violation{{Harm: "planted", Text: "time has gone back"}}
-				}
-				return nil
+				return planted(passed < 0, "time has gone back")
 			}}
 		}}
 		if r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{Clock}}); len(r.Found) != found {
@@ -205,22 +193,14 @@ func reads(expiry time.Duration, servers int) Program {
 	return Program{Name: "reads", Subject: "own", LockServers: servers, Begin: func(*Server) *Trial {
 		gone := false
 		do := func(name string) Client {
-			return Client{name, func(ctx context.Context, s *Session) string {
-				conn, err := dialLocks(ctx, s, servers-1)
-				if err != nil {
-					return err.Error()
-				}
-				defer conn.Close()
+			return Client{name, connectedTo(servers-1, func(ctx context.Context, conn *backend.Conn) string {
 				set := conn.Set(ctx, name, "set", expiry).Err()
 				gone = gone || set == nil && errors.Is(conn.Get(ctx, name).Err(), redis.Nil)
 				return ""
-			}}
+			})}
 		}
 		return &Trial{Clients: []Client{do("A"), do("B")}, Judge: func(*Server) []verify.Violation {
-			if gone {
-				return []verify.Violation{{Harm: "gone", Text: "what was set is gone"}}
-			}
-			return nil
+			return planted(gone, "what was set is gone")
 		}}
 	}}
 }
@@ -233,12 +213,12 @@ func TestFaultsAreNotReduced(t *testing.T) {
 			servers = 3
 		}
 		r := Run(t, reads(expiry, servers), Bounds{Faults: 1, Kinds: []Fault{fault}})
-		if len(r.Found) != 1 || r.Found[0].Harm != "gone" {
+		if len(r.Found) != 1 || r.Found[0].Harm != "planted" {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
 		f, err := Replay(t.Context(), reads(expiry, servers), r.Found[0].Token)
-		if err != nil || !strings.Contains(f.Diagram.String(), "Harm: gone: what was set is gone") {
+		if err != nil || !strings.Contains(f.Diagram.String(), "Harm: planted: what was set is gone") {
 			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, f.Diagram)
 		}
 	}
@@ -252,14 +232,9 @@ func TestSeveralServers(t *testing.T) {
 	}
 	p := Program{Name: "apart", Subject: "own", LockServers: 2, Begin: func(*Server) *Trial {
 		do := func(n int) Client {
-			return Client{"ABC"[n : n+1], func(ctx context.Context, s *Session) string {
-				conn, err := dialLocks(ctx, s, n)
-				if err != nil {
-					return err.Error()
-				}
-				defer conn.Close()
+			return Client{"AB"[n : n+1], connectedTo(n, func(ctx context.Context, conn *backend.Conn) string {
 				return fmt.Sprint(conn.Incr(ctx, "key").Err(), conn.Incr(ctx, "key").Err())
-			}}
+			})}
 		}
 		return &Trial{Clients: []Client{do(0), do(1)}, Judge: func(*Server) []verify.Violation { return nil }}
 	}}

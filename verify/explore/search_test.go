@@ -31,18 +31,10 @@ type push func(ctx context.Context, conn *backend.Conn, key, letter string) erro
 func pushesBy(times int, shared bool, never string, push push) Program {
 	return Program{Name: "pushes", Subject: "letters", Begin: func(*Server) *Trial {
 		trial := &Trial{Judge: func(s *Server) []verify.Violation {
-			if never != "" && strings.Contains(s.Do("GET", "shared"), never) {
-				return []verify.Violation{{Harm: "planted", Text: never}}
-			}
-			return nil
+			return planted(never != "" && strings.Contains(s.Do("GET", "shared"), never), never)
 		}}
 		for _, letter := range []string{"A", "B"} {
-			trial.Clients = append(trial.Clients, Client{letter, func(ctx context.Context, s *Session) string {
-				conn, err := s.Dial(ctx)
-				if err != nil {
-					return err.Error()
-				}
-				defer conn.Close()
+			trial.Clients = append(trial.Clients, Client{letter, connected(func(ctx context.Context, conn *backend.Conn) string {
 				key := letter
 				if shared {
 					key = "shared"
@@ -53,16 +45,43 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 					}
 				}
 				return ""
-			}})
+			})})
 		}
 		return trial
 	}}
 }
 
-// dialLocks opens a connection to a server of the locks, from 0.
-func dialLocks(ctx context.Context, s *Session, n int) (*backend.Conn, error) {
-	connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
-	return backend.DialOver(s.Context(ctx), connect)
+// planted is a harm that has been done if found, and none otherwise.
+func planted(found bool, text string) []verify.Violation {
+	if !found {
+		return nil
+	}
+	return []verify.Violation{{Harm: "planted", Text: text}}
+}
+
+// connected is a client with a connection of its own.
+func connected(do func(context.Context, *backend.Conn) string) func(context.Context, *Session) string {
+	return func(ctx context.Context, s *Session) string {
+		conn, err := s.Dial(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		return do(ctx, conn)
+	}
+}
+
+// connectedTo is connected to a server of the locks, from 0.
+func connectedTo(n int, do func(context.Context, *backend.Conn) string) func(context.Context, *Session) string {
+	return func(ctx context.Context, s *Session) string {
+		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
+		conn, err := backend.DialOver(s.Context(ctx), connect)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		return do(ctx, conn)
+	}
 }
 
 // searched runs a search, and returns why it concludes nothing.
@@ -172,14 +191,10 @@ func TestConflicts(t *testing.T) {
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
 		client := func(name string, do func(context.Context, *backend.Conn)) Client {
-			return Client{name, func(ctx context.Context, s *Session) string {
-				if conn, err := s.Dial(ctx); err == nil {
-					defer conn.Close()
-					do(ctx, conn)
-					_ = conn.Append(ctx, "shared", name).Err()
-				}
-				return ""
-			}}
+			return Client{name, connected(func(ctx context.Context, conn *backend.Conn) string {
+				do(ctx, conn)
+				return fmt.Sprint(conn.Append(ctx, "shared", name).Err())
+			})}
 		}
 		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{
 			client("A", func(ctx context.Context, conn *backend.Conn) {
@@ -235,14 +250,9 @@ func TestNothingIsConcluded(t *testing.T) {
 	defer listener.Close()
 	runs := 0
 	asks := func(command ...any) Program {
-		return one(func(ctx context.Context, s *Session) string {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				return err.Error()
-			}
-			defer conn.Close()
+		return one(connected(func(ctx context.Context, conn *backend.Conn) string {
 			return fmt.Sprint(conn.Do(ctx, command...).Err())
-		})
+		}))
 	}
 	for name, test := range map[string]struct {
 		program Program
@@ -250,16 +260,10 @@ func TestNothingIsConcluded(t *testing.T) {
 		want    string
 	}{
 		"bounds below 0": {pushes(1, true, ""), Bounds{Faults: -1}, "none can be below 0"},
-		"another point": {one(func(ctx context.Context, s *Session) string {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				return err.Error()
-			}
-			defer conn.Close()
+		"another point": {one(connected(func(ctx context.Context, conn *backend.Conn) string {
 			runs++
-			_ = conn.Set(ctx, strings.Repeat("x", runs%19), "", 0).Err()
-			return ""
-		}), Bounds{Faults: 1}, "do not lead to the same points"},
+			return fmt.Sprint(conn.Set(ctx, strings.Repeat("x", runs%19), "", 0).Err())
+		})), Bounds{Faults: 1}, "do not lead to the same points"},
 		"never returns": {one(func(context.Context, *Session) string { select {} }), Bounds{}, "never returns"},
 		"leaves a goroutine": {one(func(context.Context, *Session) string {
 			go neverEnds()
@@ -307,111 +311,21 @@ func TestNothingIsConcluded(t *testing.T) {
 	}
 }
 
-// A client that asks for an element waits in the server until there is one, or its time-out has come, and what its
-// connection has selected outlasts a restart of the server.
-func TestWaitsInTheServer(t *testing.T) {
-	var told []string
-	client := func(name string, do func(context.Context, *redis.Client) string) Client {
-		return Client{Name: name, Do: func(ctx context.Context, s *Session) string {
-			conn, err := dialLocks(ctx, s, 0)
-			if err != nil {
-				return err.Error()
-			}
-			defer conn.Close()
-			told = append(told, name+": "+do(ctx, conn.Client))
-			return ""
-		}}
-	}
-	p := Program{Name: "queue", Subject: "test", LockServers: 1, Begin: func(*Server) *Trial {
-		told = nil
-		pops := client("pops", func(ctx context.Context, c *redis.Client) string {
-			return fmt.Sprint(c.BLPop(ctx, time.Second, "queue"), c.BLPop(ctx, time.Second, "queue").Err())
-		})
-		pushes := client("pushes", func(ctx context.Context, c *redis.Client) string {
-			time.Sleep(500 * time.Millisecond)
-			return fmt.Sprint(c.RPush(ctx, "queue", "a").Val())
-		})
-		return &Trial{Clients: []Client{pops, pushes}, Judge: func(s *Server) []verify.Violation {
-			const want = "pushes: 1, pops: blpop queue 1: [queue a]redis: nil"
-			if all := strings.Join(told, ", "); all != want {
-				return []verify.Violation{{Harm: verify.Unexplained, Text: all}}
-			}
-			return nil
-		}}
-	}}
-	r, err := searched(t, p, Bounds{})
-	if err != nil || len(r.Found) > 0 {
-		t.Error(err, r)
-	}
-	p.Begin = func(*Server) *Trial {
-		told = nil
-		reads := client("reads", func(ctx context.Context, c *redis.Client) string {
-			next := &redis.XReadArgs{Streams: []string{"stream", "$"}, Block: time.Second}
-			found, err := c.XRead(ctx, next).Result()
-			if err != nil {
-				return err.Error()
-			}
-			return fmt.Sprint(found[0].Messages[0].Values, c.XRead(ctx, next).Err())
-		})
-		adds := client("adds", func(ctx context.Context, c *redis.Client) string {
-			time.Sleep(500 * time.Millisecond)
-			return fmt.Sprint(c.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"is", "free"}}).Err())
-		})
-		return &Trial{Clients: []Client{reads, adds}, Judge: func(s *Server) []verify.Violation {
-			const want = "adds: <nil>, reads: map[is:free]redis: nil"
-			if all := strings.Join(told, ", "); all != want {
-				return []verify.Violation{{Harm: verify.Unexplained, Text: all}}
-			}
-			return nil
-		}}
-	}
-	r, err = searched(t, p, Bounds{})
-	if err != nil || len(r.Found) > 0 {
-		t.Error(err, r)
-	}
-	p.Begin = func(*Server) *Trial {
-		sets := client("sets", func(ctx context.Context, c *redis.Client) string {
-			pipe := c.Conn() // one connection
-			defer pipe.Close()
-			_ = pipe.Select(ctx, 3).Err()
-			_ = pipe.Set(ctx, "first", "", 0).Err()
-			return fmt.Sprint(pipe.Set(ctx, "second", "", 0).Val())
-		})
-		return &Trial{Clients: []Client{sets}, Judge: func(s *Server) []verify.Violation {
-			if s.world.locks(0).Do("EXISTS", "second") != ":0\r\n" {
-				return []verify.Violation{{Harm: verify.Unexplained, Text: "it is in the first database"}}
-			}
-			return nil
-		}}
-	}
-	r, err = searched(t, p, Bounds{Faults: 1, Kinds: []Fault{Empty}})
-	if err != nil || len(r.Found) > 0 || r.Schedules < 2 {
-		t.Error(err, r)
-	}
-}
-
 // A client that draws delays which nobody can seed is judged all the same. The report says at how many points a choice
 // was not tried.
 func TestChance(t *testing.T) {
-	draws := func(often int) func(ctx context.Context, s *Session) string {
-		runs := 0
-		return func(ctx context.Context, s *Session) string {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				return err.Error()
-			}
-			defer conn.Close()
-			for range 30 {
-				_ = conn.Incr(ctx, "same").Err()
-			}
-			runs++
-			if runs%often == 0 {
-				_ = conn.Incr(ctx, "now and then").Err()
-			}
-			return ""
+	runs := 0
+	draws := connected(func(ctx context.Context, conn *backend.Conn) string {
+		for range 30 {
+			_ = conn.Incr(ctx, "same").Err()
 		}
-	}
-	r, err := searched(t, one(draws(50)), Bounds{Faults: 1})
+		runs++
+		if runs%50 == 0 {
+			_ = conn.Incr(ctx, "now and then").Err()
+		}
+		return ""
+	})
+	r, err := searched(t, one(draws), Bounds{Faults: 1})
 	if err != nil || len(r.Found) > 0 {
 		t.Error(err, r)
 	}

@@ -99,8 +99,6 @@ func (s *Server) run(r *request) {
 			if len(r.commands) == 1 {
 				s.world.uses.add(everything, true)
 			}
-		case "select":
-			r.selects = command
 		case "client":
 			if s.connections(r, command) {
 				continue
@@ -214,8 +212,7 @@ type conn struct {
 	held       bool     // a late request is on its way
 	watched    []string // keys
 	subscribed bool
-	queues     bool     // between MULTI and EXEC
-	selects    []string // the command that has selected a database; nil: none has
+	queues     bool // between MULTI and EXEC
 }
 
 // sent is called with what the client has written at once.

@@ -22,10 +22,7 @@ func TestClusterFaults(t *testing.T) {
 	}
 	schemes = append(schemes, scheme(t, "lua:replicas=1"))
 	cells := cross([]Scenario{named(t, "master-promoted")}, schemes)
-	found, err := startRunner(t).run(t.Context(), cells, Parallel, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testkit.Must(startRunner(t).run(t.Context(), cells, Parallel, nil))(t)
 	page := readPage(t, "failover.md")
 	for _, f := range found {
 		if f.Verdict == verify.Unavailable {
@@ -59,10 +56,7 @@ func goneInWords(f verify.Finding) string {
 // readPage is the text of a page of docs/.
 func readPage(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Must(os.ReadFile("../../docs/" + name))(t)
 	return string(page)
 }
 
@@ -79,18 +73,9 @@ func TestFindingsOnCluster(t *testing.T) {
 			}
 		}
 	}
-	chosen, err := Named(scenarios...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schemes, err := Schemes(catalogue.Full(), subjects...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := newRunner(testkit.Cluster(t).Server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := testkit.Must(Named(scenarios...))(t)
+	schemes := testkit.Must(Schemes(catalogue.Full(), subjects...))(t)
+	runner := testkit.Must(newRunner(testkit.Cluster(t).Server))(t)
 	t.Cleanup(func() {
 		if err := runner.Close(); err != nil {
 			t.Errorf("close the runner: %v", err)

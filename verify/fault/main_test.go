@@ -68,10 +68,7 @@ func withQuiet() strategies.Catalogue {
 // startRunner starts a runner for the length of a test.
 func startRunner(t testing.TB) *Runner {
 	t.Helper()
-	r, err := StartRunner(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(StartRunner(t.Context()))(t)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Errorf("close the runner: %v", err)
@@ -83,20 +80,14 @@ func startRunner(t testing.TB) *Runner {
 // scheme returns the scheme of a name.
 func scheme(t testing.TB, name string) Scheme {
 	t.Helper()
-	s, err := Of(withQuiet(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(Of(withQuiet(), name))(t)
 	return s
 }
 
 // named returns the scenario of a name.
 func named(t testing.TB, name string) Scenario {
 	t.Helper()
-	chosen, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := testkit.Must(Named(name))(t)
 	return chosen[0]
 }
 
@@ -106,10 +97,7 @@ func children(t *testing.T) int {
 	if runtime.GOOS != "linux" {
 		testkit.Require(t, "proc", "child processes are counted on Linux only")
 	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := testkit.Must(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	n := 0
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)

@@ -57,10 +57,7 @@ func TestScenariosAreDescribed(t *testing.T) {
 // storedTable is the table in results/. It says what each scenario finds with each scheme.
 func storedTable(t *testing.T) *verify.Faults {
 	t.Helper()
-	f, err := os.Open("../../results/faults/faults.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(os.Open("../../results/faults/faults.json"))(t)
 	defer f.Close()
 	res, err := verify.ReadFaults(f)
 	if err != nil {
@@ -72,10 +69,7 @@ func storedTable(t *testing.T) *verify.Faults {
 // everything is what 'marketsim faults' runs by default.
 func everything(t *testing.T) ([]Scenario, []Scheme) {
 	t.Helper()
-	schemes, err := Schemes(catalogue.Full(), Names(catalogue.Full())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schemes := testkit.Must(Schemes(catalogue.Full(), Names(catalogue.Full())...))(t)
 	return All(), schemes
 }
 

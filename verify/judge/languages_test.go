@@ -101,10 +101,7 @@ func TestAdapters(t *testing.T) {
 		for _, language := range judge.Adapters(kind) {
 			t.Run(language+"/"+kind, func(t *testing.T) {
 				o := options(t, "", c.bounds)
-				text, err := judge.Adapter(kind, language)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := testkit.Must(judge.Adapter(kind, language))(t)
 				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
 					t.Skip("it cannot be installed here")
 				}
@@ -112,9 +109,7 @@ func TestAdapters(t *testing.T) {
 				if language == "go" {
 					file += ".go"
 				}
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Succeeds(t, os.WriteFile(file, []byte(text), 0o600))
 				if language == "go" {
 					build := exec.CommandContext(t.Context(), "go", "build", "-o", file+".bin", file)
 					file += ".bin"

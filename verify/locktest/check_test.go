@@ -138,16 +138,10 @@ func TestALockerMayBeAStruct(t *testing.T) {
 func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const path = "github.com/marketsim/marketsim"
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Must(filepath.Abs("../.."))(t)
 	dir := t.TempDir()
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(text)
 	}
 	copied := func(from, to string, replaced ...string) {

@@ -83,14 +83,8 @@ func fewest(r *explore.Report) map[verify.Harm][2]int {
 // ours opens a lock of the catalogue as the program does that judge judges.
 func ours(t *testing.T, name string) Open {
 	t.Helper()
-	spec, err := catalogue.Full().Parse("fine:" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := market.NewKeys("judged:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := testkit.Must(catalogue.Full().Parse("fine:" + name))(t)
+	keys := testkit.Must(market.NewKeys("judged:"))(t)
 	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,37 @@ func TestExploreMasters(t *testing.T) {
 		t.Error(r)
 	}
 	t.Log(r.Bound())
+}
+
+// Two faults as far as redlock was explored with them (results/explored/redlock.json), with the same verdicts: what two
+// masters lose lets two in, or what one loses and another has never got.
+func TestExploreMastersWithTwoFaults(t *testing.T) {
+	if os.Getenv("MARKETSIM_EXPLORE") != "masters" {
+		t.Skip("takes 25 minutes: set MARKETSIM_EXPLORE=masters")
+	}
+	for pair, harm := range map[[2]explore.Fault]bool{
+		{explore.Empty, explore.Empty}:             true,
+		{explore.Empty, explore.Drop}:              true,
+		{explore.Empty, explore.ServerClock}:       true,
+		{explore.ServerClock, explore.ServerClock}: true,
+		{explore.ServerClock, explore.Drop}:        true,
+		{explore.Empty, explore.Die}:               false,
+		{explore.Empty, explore.Lose}:              false,
+		{explore.ServerClock, explore.Lose}:        false,
+	} {
+		t.Run(string(pair[0]+" and "+pair[1]), func(t *testing.T) {
+			kinds := slices.Compact(pair[:])
+			bounds := explore.Bounds{Preemptions: 1, Faults: 2, Kinds: kinds, Once: len(kinds) == 2}
+			r, err := searched(t, overMasters, bounds, works[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := len(r.Found) > 0; found != harm || harm && r.Found[0].Harm != verify.TwoHolders {
+				t.Error(r)
+			}
+			t.Log(r.Bound())
+		})
+	}
 }
 
 // Check starts a server for each of the masters: on one alone, no majority would take the lock. A reply may take as

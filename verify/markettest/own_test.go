@@ -20,10 +20,7 @@ import (
 // purchaseOver opens a client as an application has it, with any options, and buys over it as buy does.
 func purchaseOver(t *testing.T, o redis.Options, buy func(context.Context, *redis.Client, spoiled, market.Order) error,
 ) market.Open {
-	listing, err := strategies.Builtin().Parse("watch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listing := testkit.Must(strategies.Builtin().Parse("watch"))(t)
 	return func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 		lists, closer, err := listing.OpenFor(ctx, w)
 		if err != nil {

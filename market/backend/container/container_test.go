@@ -71,10 +71,7 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 		fmt.Printf("unavailable=%v error=%v\n", errors.Is(err, backend.ErrUnavailable), err)
 		return
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=2m")
 	child.Env = append(os.Environ(), "CONTAINER_TEST_CHILD=1", "DOCKER_HOST=tcp://"+silent.Addr().String())

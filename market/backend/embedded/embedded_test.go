@@ -32,9 +32,7 @@ func TestEmbedded(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	conn := testkit.Dial(t, testkit.Embedded(t))
 	ctx := t.Context()
-	if err := conn.Set(ctx, "k", "v", 20*time.Millisecond).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, conn.Set(ctx, "k", "v", 20*time.Millisecond).Err())
 	for deadline := time.Now().Add(time.Minute); ; {
 		if err := conn.Get(ctx, "k").Err(); errors.Is(err, redis.Nil) {
 			return
@@ -70,9 +68,7 @@ func TestZREMTouchesWatchers(t *testing.T) {
 				watcher, other := testkit.Dial(t, s), testkit.Dial(t, s)
 				other.ZAdd(ctx, "z", redis.Z{Score: 3, Member: "a"}, redis.Z{Score: 5, Member: "b"})
 				err := watcher.Watch(ctx, func(tx *redis.Tx) error {
-					if err := remove(ctx, other.Client); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Succeeds(t, remove(ctx, other.Client))
 					_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, "w", 1, 0).Err() })
 					return err
 				}, "z")

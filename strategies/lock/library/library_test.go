@@ -38,10 +38,7 @@ func TestLibrariesConform(t *testing.T) {
 			})
 			t.Run("watchdog", func(t *testing.T) {
 				t.Parallel()
-				k, err := lock.WithWatchdog(library.Kind)
-				if err != nil {
-					t.Fatal(err)
-				}
+				k := testkit.Must(lock.WithWatchdog(library.Kind))(t)
 				r := r
 				r.Server, r.Kind, r.Renewing = testkit.Local(t), k, true
 				conforms(t, r)
@@ -77,19 +74,14 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 					}
 				})
 			}
-			held, err := right.Acquire(t.Context(), "item")
-			if err != nil {
-				t.Fatal(err)
-			}
+			held := testkit.Must(right.Acquire(t.Context(), "item"))(t)
 			slow(lock.ErrHeld)
-			if err := held.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Succeeds(t, held.Release(t.Context()))
 			slow(nil)
 			if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("held by a client whose clock is slow: Try: %v, want ErrHeld", err)
 			}
-			_, err = right.Acquire(t.Context(), "item")
+			_, err := right.Acquire(t.Context(), "item")
 			if err != nil {
 				t.Errorf("a client whose clock is slow has died: Acquire: %v", err)
 			}
@@ -153,9 +145,7 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 					if err != nil {
 						t.Fatalf("Try of a free lock: %v", err)
 					}
-					if err := lease.Release(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Succeeds(t, lease.Release(t.Context()))
 				}
 				again() // from here on the server knows the scripts
 				proxy.LoseReply(library.takes)

@@ -73,10 +73,7 @@ func newBench(t testing.TB, p product, addrs []string) *bench {
 }
 
 func zooLines(b *bench) func(string) []spot {
-	c, err := joinZoo(&locker{env: b.env("ttl", time.Minute.String())}, b.addrs, soon)
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := testkit.Must(joinZoo(&locker{env: b.env("ttl", time.Minute.String())}, b.addrs, soon))(b)
 	b.Cleanup(func() { _ = c.close() })
 	b.zoo = c.(*zooClient).conn
 	return func(name string) (line []spot) {
@@ -106,10 +103,7 @@ func (b *bench) children(path string) []string {
 }
 
 func etcdLines(b *bench) func(string) []spot {
-	client, err := clientv3.New(clientv3.Config{Endpoints: b.addrs, Logger: zap.NewNop()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	client := testkit.Must(clientv3.New(clientv3.Config{Endpoints: b.addrs, Logger: zap.NewNop()}))(b)
 	b.Cleanup(func() { _ = client.Close() })
 	b.etcd = client
 	return func(name string) (line []spot) {
@@ -136,10 +130,7 @@ func (b *bench) env(params ...string) lock.Env {
 
 func (b *bench) open(env lock.Env) *locker {
 	b.Helper()
-	l, err := b.kind.New(env)
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := testkit.Must(b.kind.New(env))(b)
 	b.Cleanup(func() {
 		if err := l.(*locker).Close(); err != nil {
 			b.Error(err)
@@ -170,18 +161,13 @@ func (b *bench) proxied(env lock.Env) (*locker, *wire.Proxy) {
 
 func (b *bench) acquire(l lock.Locker) *lock.Lease {
 	b.Helper()
-	lease, err := l.Acquire(b.Context(), name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	lease := testkit.Must(l.Acquire(b.Context(), name))(b)
 	return lease
 }
 
 func (b *bench) release(lease *lock.Lease) {
 	b.Helper()
-	if err := lease.Release(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Succeeds(b, lease.Release(context.Background()))
 }
 
 // lost releases a lease that was lost, which its holder knows.

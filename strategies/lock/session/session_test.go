@@ -3,9 +3,7 @@ package session
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,9 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 func TestMain(m *testing.M) {
@@ -90,10 +86,7 @@ func holderIsNotLetInAgain(t *testing.T, b *bench) {
 func namesThatBeginAlike(t *testing.T, b *bench) {
 	l, other := b.open(b.env()), b.open(b.env())
 	for _, names := range [][2]string{{"a", "a/b"}, {"a/", "a"}, {"", "/"}} {
-		first, err := l.Try(t.Context(), names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := testkit.Must(l.Try(t.Context(), names[0]))(t)
 		second, err := other.Try(t.Context(), names[1])
 		if err != nil {
 			t.Fatalf("%q excludes %q: %v", names[0], names[1], err)
@@ -217,9 +210,7 @@ func sequenceStartsAgain(t *testing.T, b *bench) {
 	l, dir := b.open(b.env()), zooDir(b.keys.Lock, name)
 	first := b.acquire(l)
 	b.release(first)
-	if err := b.zoo.Delete(dir, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, b.zoo.Delete(dir, -1))
 	lease := b.acquire(l)
 	if n := number(b.children(dir)[0]); n != "0000000000" || lease.Fence <= first.Fence {
 		t.Errorf("the number of the first node of a new parent is %s, and its fence %d, after %d",
@@ -345,94 +336,5 @@ func TestFirstRequestIsRepeated(t *testing.T) {
 	})
 	if calls != 3 || !errors.Is(err, concurrency.ErrLocked) {
 		t.Errorf("after %d calls: %v", calls, err)
-	}
-}
-
-// With all hooks there, no promise stays unchecked. Of three servers, the leader is stopped.
-func TestConforms(t *testing.T) {
-	t.Parallel()
-	// longest is the longest TTL of the suite's workers: it outlasts an election on a busy machine.
-	const longest = 40 * time.Second
-	for _, p := range products {
-		t.Run(p.kind.Name, func(t *testing.T) {
-			t.Parallel()
-			e := p.start(t, 3)
-			b := newBench(t, p, e.Addrs())
-			type opened struct { // a locker that leaves its session has another client afterwards
-				client
-				relays []*wire.Proxy
-			}
-			var clients sync.Map // of a locker: opened
-			crash := func(_ testing.TB, l lock.Locker) {
-				of, _ := clients.Load(l)
-				for _, relay := range of.(opened).relays {
-					relay.Disconnect()
-				}
-			}
-			report := locktest.Run(t, locktest.Factory{
-				Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-					env := b.env("ttl", min(w.TTL, longest).String(), "timeout", w.Timeout.String())
-					addrs, relays := slices.Clone(b.addrs), []*wire.Proxy{}
-					for i, addr := range addrs {
-						relays = append(relays, testkit.Relay(t, addr))
-						addrs[i] = w.Through(t, relays[i].Addr())
-					}
-					env.Servers, env.Steps, env.Now = b.at(addrs), w.Steps, w.Now
-					l, err := p.kind.New(env)
-					if err != nil {
-						t.Fatal(err)
-					}
-					clients.Store(l, opened{l.(*locker).client, relays})
-					return l
-				},
-				Lose: func(t testing.TB, name string) {
-					line := b.line(name)
-					clients.Range(func(l, of any) bool {
-						if len(line) > 0 && session(of.(opened).client) == line[0].session { // or it has expired by itself
-							crash(t, l.(lock.Locker))
-						}
-						return true
-					})
-				},
-				Crash: crash,
-				StopNode: func(t testing.TB) func() {
-					leader, err := e.Leader(t.Context())
-					if err == nil {
-						err = e.Members[leader].Kill()
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					return func() {
-						if err := e.Members[leader].Restart(t.Context()); err != nil {
-							t.Fatal(err)
-						}
-					}
-				},
-				Queued:   func(_ testing.TB, name string) int { return max(0, len(b.line(name))-1) },
-				Clock:    true,
-				Renewing: true,
-				Parallel: true,
-				TTL:      time.Second,
-				Patience: soon, // an election, and a client that looks for another server, on a busy machine
-			})
-			if unchecked := report.Unchecked(); len(unchecked) > 0 {
-				t.Errorf("unchecked: %q", unchecked)
-			}
-		})
-	}
-}
-
-// session is the number of a worker's session.
-func session(c client) int64 {
-	switch c := c.(type) {
-	case *zooClient:
-		return c.conn.SessionID()
-	case *etcdClient:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return int64(c.session.id)
-	default:
-		panic("unknown client")
 	}
 }

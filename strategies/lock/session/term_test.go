@@ -147,10 +147,7 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 			}()
 			for i, packet := range said {
 				for read := 0; read < len(packet); {
-					n, err := c.Read(make([]byte, min(50-size, len(packet)-read)))
-					if err != nil {
-						t.Fatal(err)
-					}
+					n := testkit.Must(c.Read(make([]byte, min(50-size, len(packet)-read))))(t)
 					read += n
 				}
 				if proof := s.current().proof; !proof.Equal(sent[proves[i]-1]) || s.timeout != agreed {
