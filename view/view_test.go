@@ -201,8 +201,8 @@ func TestLeftOver(t *testing.T) {
 	const told = "105 orders that fell due in the warm-up"
 	for want, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
 		told:                          func(b *bytes.Buffer, r *result.Run) error { return view.HTML(b, view.Run(r)) },
-		"left_over\n":                 func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
-		",105\n":                      func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		",left_over":                  func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		",105":                        func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
 		`{"code":"left-over","value"`: func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
 		`"left_over":105`:             func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
 		"610.5 purchases/s":           func(b *bytes.Buffer, r *result.Run) error { return view.Gobench(b, r) },
