@@ -136,10 +136,7 @@ func stops(t *testing.T, pid int, after, length time.Duration) {
 	time.Sleep(after)
 	err := syscall.Kill(pid, syscall.SIGSTOP)
 	time.Sleep(length)
-	err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)))
 }
 
 // nohup has its program ignore the hang-up of the terminal: it goes on.
