@@ -255,10 +255,8 @@ func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint fun
 	out := tablewriter.NewTable(w, tablewriter.WithRenderer(r),
 		tablewriter.WithConfig(tablewriter.Config{Header: section, Row: section}))
 	out.Header(t.Headings)
-	for _, row := range t.Rows {
-		if err := out.Append(mapped(row, paint)); err != nil {
-			return err
-		}
+	if err := out.Bulk(mapped(t.Rows, func(row []Cell) []string { return mapped(row, paint) })); err != nil {
+		return err
 	}
 	return out.Render()
 }
