@@ -55,7 +55,9 @@ func (o *output) add(flags *pflag.FlagSet, formats []string) {
 	flags.StringVar(&o.format, "format", asText, "`format` of stdout: "+strings.Join(formats, ", "))
 }
 
-func (o *output) addFolder(flags *pflag.FlagSet, file string) {
+// addFolder adds the flags of add, and those of a folder in which the result is stored.
+func (o *output) addFolder(flags *pflag.FlagSet, formats []string, file string) {
+	o.add(flags, formats)
 	o.file = file
 	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws everything else")
 	flags.BoolVar(&o.force, "force", false, "let --out replace a "+file+" that is there already")

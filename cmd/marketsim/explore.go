@@ -50,8 +50,7 @@ func newExplore(p *program) *cobra.Command {
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
-		f.out.add(flags, faultsFormats)
-		f.out.addFolder(flags, exploredFile)
+		f.out.addFolder(flags, faultsFormats, exploredFile)
 	})
 	cmd.MarkFlagsMutuallyExclusive("out", "replay")
 	return cmd

@@ -36,8 +36,7 @@ func newFaults(p *program) *cobra.Command {
 			"(default all, on a cluster watch, fine and lua)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
-		f.out.add(flags, faultsFormats)
-		f.out.addFolder(flags, faultsFile)
+		f.out.addFolder(flags, faultsFormats, faultsFile)
 		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
 	})

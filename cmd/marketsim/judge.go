@@ -58,8 +58,7 @@ func newJudge(p *program) *cobra.Command {
 			"lock which is another's by now is told so")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
-		f.out.add(flags, faultsFormats)
-		f.out.addFolder(flags, exploredFile)
+		f.out.addFolder(flags, faultsFormats, exploredFile)
 	})
 	cmd.MarkFlagsMutuallyExclusive("promise", "purchase")
 	return cmd

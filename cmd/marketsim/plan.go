@@ -107,8 +107,7 @@ func (f *rowFlags) measures(
 		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default a random one)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
-		f.out.add(flags, runFormats)
-		f.out.addFolder(flags, runFile)
+		f.out.addFolder(flags, runFormats, runFile)
 		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 	})
 	return cmd
