@@ -23,9 +23,7 @@ func Faults(f *verify.Faults) *Doc {
 			known(m.Version), known(m.Server), known(m.ServerVersion), known(m.Backend), m.Go, m.OS)},
 		Findings: faultFindings(f),
 	}
-	for _, module := range slices.Sorted(maps.Keys(m.Libraries)) {
-		d.Facts = append(d.Facts, module+" "+m.Libraries[module])
-	}
+	d.Facts = append(d.Facts, paired(m.Libraries)...)
 	if len(f.Findings) > 1 {
 		note := "What happened to money and items, and how long others were kept out, in leases of the holder. " +
 			brokenMark + ": the lock had promised otherwise. " + none + ": it cannot happen to this scheme."

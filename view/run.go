@@ -60,22 +60,22 @@ func facts(run *result.Run) []string {
 	if m.Config.SLOMS > 0 {
 		all[1] += "; orders are late after " + Number(m.Config.SLOMS, result.Milliseconds)
 	}
-	for _, of := range []struct {
-		what   string
-		values map[string]string
-	}{{"Server's configuration: ", m.ServerConfig}, {"Servers of locks: ", m.Config.LockServers}} {
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(of.values)) {
-			parts = append(parts, name+" "+of.values[name])
-		}
-		if len(parts) > 0 {
-			all = append(all, of.what+strings.Join(parts, ", "))
-		}
+	if len(m.ServerConfig) > 0 {
+		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
+	}
+	if len(m.Config.LockServers) > 0 {
+		all = append(all, "Servers of locks: "+strings.Join(paired(m.Config.LockServers), ", "))
 	}
 	if m.Command != "" {
 		all = append(all, m.Command)
 	}
 	return all
+}
+
+// paired are the names in a map, sorted, each with its value.
+func paired(values map[string]string) []string {
+	names := slices.Sorted(maps.Keys(values))
+	return mapped(names, func(name string) string { return name + " " + values[name] })
 }
 
 const mostFindings = 3 // how many stand at the head of a report
