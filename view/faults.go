@@ -68,12 +68,10 @@ func faultFindings(f *verify.Faults) (all []string) {
 			harms++
 		}
 	}
-	var safe []string
-	for _, s := range f.Subjects {
-		if bad, tried := harmed[s]; tried && !bad {
-			safe = append(safe, s)
-		}
-	}
+	safe := slices.DeleteFunc(slices.Clone(f.Subjects), func(s string) bool {
+		bad, tried := harmed[s]
+		return bad || !tried
+	})
 	all = append(all, fmt.Sprintf("Money or items went wrong, or could have, in %d of %s that could happen.", harms,
 		count(played, "finding")))
 	if len(safe) > 0 {
