@@ -235,17 +235,16 @@ func ExploredTable(all []verify.Explored) *Table {
 			t.Add(e.Scheme, cmp.Or(e.Program, none), "", e.Found())
 			continue
 		}
-		of, schedules := "each kind", Number(float64(e.Schedules), result.Number)
+		of, schedules, tone := "each kind", Number(float64(e.Schedules), result.Number), plain
 		if len(e.Of) > 0 {
 			of = strings.Join(e.Of, ", ")
 		}
 		if e.Harm != "" {
 			schedules = Number(float64(e.Harmful), result.Number) + " of " + schedules
+			tone = bad
 		}
 		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
-		if e.Harm != "" {
-			t.tone(3, bad)
-		}
+		t.tone(3, tone)
 	}
 	return t.without("", "each kind")
 }
