@@ -240,13 +240,8 @@ func (t *Table) Numeric() []bool {
 
 // render draws a table with tablewriter. All columns are padded alike: otherwise tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(Cell) string) error {
-	align := make([]tw.Align, len(t.Headings))
-	for i, number := range t.Numeric() {
-		align[i] = tw.AlignLeft
-		if number {
-			align[i] = tw.AlignRight
-		}
-	}
+	sides := map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}
+	align := mapped(t.Numeric(), func(number bool) tw.Align { return sides[number] })
 	section := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
 		Alignment:  tw.CellAlignment{PerColumn: align},
