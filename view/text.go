@@ -197,11 +197,8 @@ func Markdown(w io.Writer, d *Doc) error {
 				return fmt.Errorf("draw a table: %w", err)
 			}
 		}
-		for i, n := range block.Note {
-			if i == 0 {
-				b.WriteByte('\n')
-			}
-			fmt.Fprintf(&b, "- %s\n", n)
+		if len(block.Note) > 0 {
+			fmt.Fprintf(&b, "\n- %s\n", strings.Join(block.Note, "\n- "))
 		}
 	}
 	_, err := w.Write(b.Bytes())
