@@ -318,9 +318,11 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 
 // request draws an arrow to the server, or to a cross on the way, with the command above it and the reply below.
 func (s *sequence) request(e verify.Event, reply string, strikes bool) {
-	from, to, class := s.lanes[e.Client], s.server(), "line0"
+	from, to, arrow, answer := s.lanes[e.Client], s.server(), "line0", "code quiet"
 	if strikes {
-		class = "fault"
+		arrow, answer = "fault", "fault"
+	} else if reply != "" {
+		reply = "→ " + reply
 	}
 	arrives := !strikes || strings.HasPrefix(reply, "executed") || strings.HasPrefix(reply, "comes late") ||
 		strings.HasPrefix(reply, "only this part")
@@ -329,20 +331,14 @@ func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	back := math.Copysign(7, to-from) // of the head of the arrow
 	if !arrives {
 		to = from + (to-from)*0.7
-		s.stroke(class, to-5, s.y-5, to+5, s.y+5)
-		s.stroke(class, to-5, s.y+5, to+5, s.y-5)
+		s.stroke(arrow, to-5, s.y-5, to+5, s.y+5)
+		s.stroke(arrow, to-5, s.y+5, to+5, s.y-5)
 	}
-	s.stroke(class, from, s.y, to, s.y)
+	s.stroke(arrow, from, s.y, to, s.y)
 	if arrives {
-		s.stroke(class, to-back, s.y-4, to, s.y, to-back, s.y+4)
+		s.stroke(arrow, to-back, s.y-4, to, s.y, to-back, s.y+4)
 	}
-	class = "code quiet"
-	if strikes {
-		class = "fault"
-	} else if reply != "" {
-		reply = "→ " + reply
-	}
-	s.code(class, reply, (from+s.server())/2, s.y+13, room)
+	s.code(answer, reply, (from+s.server())/2, s.y+13, room)
 	if strings.HasSuffix(reply, "the client dies") {
 		s.y += 8
 		s.end(e.Client)
