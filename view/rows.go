@@ -88,21 +88,14 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 			numbers := mapped(metrics, func(m result.Metric) string { return cell(g, m, planned) })
 			t.add(append(row, cells(numbers...)...)...)
 		}
-		idle := []string{none, ""}
-		if h.table != result.Main {
-			idle = append(idle, "0", "0%")
+		idle, note := []string{none, "", "0", "0%"}, []string{h.note}
+		if h.table == result.Main {
+			idle, note = []string{none, ""}, append(rounds(run), notes(run)...)
 		}
 		t = t.without(idle...)
-		if len(t.Headings) == 1 {
-			continue
+		if len(t.Headings) > 1 {
+			blocks = append(blocks, Block{Heading: h.heading, Table: t, Note: note})
 		}
-		b := Block{Heading: h.heading, Table: t}
-		if h.table == result.Main {
-			b.Note = append(rounds(run), notes(run)...)
-		} else {
-			b.Note = []string{h.note}
-		}
-		blocks = append(blocks, b)
 	}
 	return blocks
 }
