@@ -155,21 +155,20 @@ func (c *client) browses(item market.ItemID) time.Time {
 func (c *client) begin(cmd command) time.Time {
 	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
-	c.at = ""
-	c.check(c.send.Encode(cmd))
+	c.tell(cmd)
 	return c.op.began
 }
 
-func (c *client) goOn() {
+// tell sends a command to its process, which is then no longer where it was held.
+func (c *client) tell(cmd command) {
 	c.at = ""
-	c.check(c.send.Encode(command{Do: doGo}))
+	c.check(c.send.Encode(cmd))
 }
 
+func (c *client) goOn() { c.tell(command{Do: doGo}) }
+
 // free lets it go to the end of its operation, past all other steps at which it was to be held.
-func (c *client) free() {
-	c.at = ""
-	c.check(c.send.Encode(command{Do: doFree}))
-}
+func (c *client) free() { c.tell(command{Do: doFree}) }
 
 func (c *client) finish() Outcome {
 	c.free()
@@ -205,8 +204,7 @@ func (c *client) mustBe(name step.Name) {
 	}
 	// On a faster machine, an operation that is refused for one of these reasons would have been in time.
 	late := []string{"", contended, "lock_lost", "not_sent"}
-	failed := c.op.done && !c.op.outcome.Applied()
-	if failed && slices.Contains(late, c.op.outcome.Reason) {
+	if c.op.done && !c.op.outcome.Applied() && slices.Contains(late, c.op.outcome.Reason) {
 		err = fmt.Errorf("%w: %w", errLate, err)
 	}
 	c.check(err)
