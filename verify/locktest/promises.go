@@ -148,8 +148,7 @@ func waitingWriterIsServed(f *fixture) {
 	workers := [2]*locker{f.open(brief), f.open(brief)}
 	held := f.read(f.worker())
 	writer := f.waiter(Worker{}, lock.Locker.Acquire)
-	tick := time.NewTicker(time.Second / handovers)
-	defer tick.Stop()
+	tick := time.Tick(time.Second / handovers)
 	for i := range handovers {
 		ctx, cancel := context.WithTimeout(f.Ctx, f.Patience)
 		next, err := shared(workers[i%len(workers)], ctx, f.name)
@@ -160,7 +159,7 @@ func waitingWriterIsServed(f *fixture) {
 			return
 		}
 		held = next
-		<-tick.C
+		<-tick
 	}
 	f.release(held)
 	f.Errorf("a writer waited while readers handed the lock to each other %d times", handovers)
