@@ -198,8 +198,8 @@ func leftLeaseExpires(f *fixture) {
 
 func crashedWaiterIsPassedOver(f *fixture) {
 	f.needsCrash()
-	ttl := f.factory.TTL
-	for try := range attempts { // on a slow machine the session of the first may end before the other waits
+	for try, ttl := 0, f.factory.TTL; try < attempts; try, ttl = try+1, 2*ttl {
+		// On a slow machine the session of the first may end before the other waits.
 		f.name = newName()
 		lease := f.acquire(f.worker())
 		dead := f.waiter(Worker{TTL: ttl}, lock.Locker.Acquire)
@@ -210,7 +210,6 @@ func crashedWaiterIsPassedOver(f *fixture) {
 		}
 		err := lease.Release(f.Ctx)
 		if errors.Is(err, lock.ErrLost) && try < attempts-1 { // those who wait may take it for over after their own TTL
-			ttl *= 2
 			continue
 		}
 		if err != nil {
@@ -223,7 +222,6 @@ func crashedWaiterIsPassedOver(f *fixture) {
 		if f.factory.Queued == nil && !dead.known {
 			break
 		}
-		ttl *= 2
 	}
 	f.Unchecked("it does not report step.Waiting, and there is no hook Queued")
 }
