@@ -158,8 +158,7 @@ func (w *world) observe(r *request) {
 	changed := before.data != after.data
 	var ends time.Time
 	for key, at := range after.expires {
-		was, had := before.expires[key]
-		if !had || at.Sub(was).Abs() > time.Millisecond {
+		if at.Sub(before.expires[key]).Abs() > time.Millisecond { // or it is new: the zero time is long ago
 			changed = true
 			if at.After(ends) {
 				ends = at
