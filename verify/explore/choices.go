@@ -94,9 +94,8 @@ func (s *search) happens(w *world, fault Fault) bool {
 func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice {
 	options = append(options, c)
 	if r.rest {
-		cut := c
-		cut.What = CutShort
-		options = append(options, cut)
+		c.What = CutShort
+		options = append(options, c)
 	}
 	for _, c.What = range []Fault{Pause, Die, Lose, Late, Drop} {
 		leftOut := c.What == Pause && c.Preempt && !s.Bounds.Unreduced
