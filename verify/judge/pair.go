@@ -196,7 +196,10 @@ func (p *pair) revive(i int) error {
 func (p *pair) rehearsed(i int, c *player) (err error) {
 	for n := 0; err == nil && n < 2; n++ {
 		if p.shop != nil {
-			err = p.shop.rehearse(p, i)
+			err = p.shop.open(p.ctx)
+			if err == nil {
+				err = p.told(c, starting, "bought", buys(p.shop.order(i)))
+			}
 			continue
 		}
 		err = p.told(c, starting, "acquired", "acquire rehearsal"+rand.Text())

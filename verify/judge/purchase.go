@@ -43,15 +43,6 @@ func (s *shop) open(ctx context.Context) error {
 	return err
 }
 
-// rehearse has a client that has just been started buy in a new market.
-func (s *shop) rehearse(p *pair, i int) error {
-	err := s.open(p.ctx)
-	if err == nil {
-		err = p.told(p.clients[i], starting, "bought", buys(s.order(i)))
-	}
-	return err
-}
-
 var errUntold = errors.New("it is not known")
 
 // purchased are the words with which an answer to an order begins.
