@@ -222,7 +222,7 @@ func failover(s *setup) observed {
 	promote := func() {
 		check(master.Kill())
 		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
-		s.locksAt(replica.Target) // for the clients to come
+		s.config.Locks = new(endpointOf(replica.Target)) // for the clients to come
 	}
 	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
 		"the replica lacks what the master had, and another gets in beside the holder")
@@ -239,7 +239,7 @@ func (s *setup) replicates(conn *backend.Conn, key string) {
 // locksApart starts a Redis for the locks of the clients to come, apart from the market's.
 func (s *setup) locksApart() *backend.Server {
 	server := s.redis("")
-	s.locksAt(server.Target)
+	s.config.Locks = new(endpointOf(server.Target))
 	return server
 }
 

@@ -166,12 +166,11 @@ func own[T io.Closer](s *setup, c T) T {
 }
 
 // endClients kills all clients. The outcome of what they were still doing is unknown.
-func (s *setup) endClients() error {
-	var errs []error
+func (s *setup) endClients() (err error) {
 	for _, c := range s.clients {
-		errs = append(errs, c.end())
+		err = errors.Join(err, c.end())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // item is the i-th listed item, from 0.
@@ -289,8 +288,6 @@ func (s *setup) proxy(before *endpoint) *wire.Proxy {
 	*before = endpointOf(target.Through(p.Addr()))
 	return p
 }
-
-func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
 
 // dial connects to a private server for the length of the run.
 func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }
