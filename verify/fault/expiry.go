@@ -199,25 +199,20 @@ func raceForIt(s *setup) observed {
 
 // enter lets clients act on what they looked at when all that would look have, and says how many are inside at once.
 func enter(s *setup, waiting []*client) (inside int) {
-	where := make([]step.Name, len(waiting))
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
-		for i, w := range waiting {
-			if where[i] != "" {
-				continue
-			}
-			where[i] = w.held(5 * time.Millisecond)
-			if where[i] != "" {
+		for _, w := range waiting {
+			if w.at == "" && w.held(5*time.Millisecond) != "" {
 				limit = time.Now().Add(TTL / 4) // the others come as soon, or not at all
 			}
 		}
 	}
 	start := time.Now()
-	for i, w := range waiting {
-		if where[i] == step.Looked {
+	for _, w := range waiting {
+		if w.at == step.Looked {
 			w.goOn()
-			where[i] = w.held(TTL / 4)
+			w.held(TTL / 4)
 		}
-		if where[i] == step.BeforeWrite {
+		if w.at == step.BeforeWrite {
 			inside++
 		}
 	}
