@@ -150,8 +150,7 @@ func (w *worker) mint(ctx context.Context, from supply) error {
 }
 
 // browse returns some listings as orders, in random order. It is not measured. The slice is good until the next call.
-func (w *worker) browse(ctx context.Context) ([]market.Order, error) {
-	var err error
+func (w *worker) browse(ctx context.Context) (_ []market.Order, err error) {
 	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)
 	if err != nil {
 		return nil, err
