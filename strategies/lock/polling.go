@@ -67,8 +67,7 @@ func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
 
 // releases returns what Release returns, given how many keys or entries the release found to be its own.
 func (h *hold) releases(found int64, err error) error {
-	err = lost(found, err)
-	if err != nil {
+	if err := lost(found, err); err != nil {
 		return fmt.Errorf("release %s: %w", h.key, err)
 	}
 	return nil
