@@ -40,14 +40,13 @@ func joinZoo(l *locker, servers []string, patience time.Duration) (client, error
 		c.only = newOnlyServer(servers[0])
 		l.silent = c.only.isSilent
 	}
-	var events <-chan zk.Event
-	var err error
-	c.conn, events, err = zk.Connect(servers, l.env.Params.Duration(zooTTL),
+	conn, events, err := zk.Connect(servers, l.env.Params.Duration(zooTTL),
 		zk.WithDialer(c.dial), zk.WithLogger(c), zk.WithLogInfo(true),
 		zk.WithMaxConnBufferSize(zooBuffer), zk.WithMaxBufferSize(zooBuffer))
 	if err != nil {
 		return nil, err
 	}
+	c.conn = conn
 	for late := time.After(patience); c.conn.State() != zk.StateHasSession; {
 		select {
 		case <-events:
