@@ -77,13 +77,12 @@ func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	f.Begin()
 	taken, err := f.take(ctx, true)
 	for err == nil && !taken {
-		var wait time.Duration
-		wait, err = f.Next(ctx)
-		if err == nil {
-			err = backoff.Sleep(ctx, wait, nil)
+		wait, failed := f.Next(ctx)
+		if failed == nil {
+			failed = backoff.Sleep(ctx, wait, nil)
 		}
-		if err != nil {
-			return nil, errors.Join(err, f.end(ctx))
+		if failed != nil {
+			return nil, errors.Join(failed, f.end(ctx))
 		}
 		taken, err = f.take(ctx, false)
 	}
