@@ -136,12 +136,11 @@ func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)
 	for _, declared := range o.Subject.Params() {
-		if declared.Role != param.Timeout {
-			continue
+		if declared.Role == param.Timeout {
+			text, _ := o.Subject.Value(declared.Name)
+			timeout, _ := time.ParseDuration(text) // cannot fail: param has parsed it
+			longest = max(longest, timeout)
 		}
-		text, _ := o.Subject.Value(declared.Name)
-		timeout, _ := time.ParseDuration(text) // cannot fail: param has parsed it
-		longest = max(longest, timeout)
 	}
 	if o.Subject.SeveralLocks() {
 		longest *= 2
