@@ -57,10 +57,9 @@ type writing struct{ plain, once *redis.Script }
 // newWriting makes both, with what is defined before them.
 func newWriting(before, text string) writing {
 	before += luaText("refused")
-	once := before + "local function write()\n" + text + "end\n" + luaText("once")
 	return writing{
 		plain: redis.NewScript(before + text),
-		once:  redis.NewScript(once),
+		once:  redis.NewScript(before + "local function write()\n" + text + "end\n" + luaText("once")),
 	}
 }
 
