@@ -117,12 +117,11 @@ func (w *Waits) Next() (time.Duration, bool) {
 func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
 	select {
 	case <-time.After(d):
-		return nil
 	case <-woken:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return nil
 }
 
 // between is a random time, both ends included.
