@@ -179,9 +179,7 @@ func (c *zooClient) close() error {
 		}
 	}).Stop()
 	c.conn.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.term.finish(context.Canceled)
+	c.current().finish(context.Canceled)
 	return nil
 }
 
