@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -241,12 +242,9 @@ func (l *locker) repeat(over context.Context, call func(context.Context) error) 
 		if err == nil || lasting(err) {
 			return err
 		}
-		select {
-		case <-over.Done():
+		_ = backoff.Sleep(l.closing, retryEvery, over.Done())
+		if over.Err() != nil || l.closing.Err() != nil {
 			return err
-		case <-l.closing.Done():
-			return err
-		case <-time.After(retryEvery):
 		}
 	}
 }
