@@ -56,20 +56,14 @@ func Redsync() lock.Kind {
 				}
 				return err
 			},
-			Unlock: func(ctx context.Context) error {
-				_, err := m.UnlockContext(ctx)
-				return lost(err)
-			},
-			Extend: func(ctx context.Context, rdb *redis.Client) error {
-				_, err := on(rdb).ExtendContext(ctx)
-				return lost(err)
-			},
+			Unlock: func(ctx context.Context) error { return lost(m.UnlockContext(ctx)) },
+			Extend: func(ctx context.Context, rdb *redis.Client) error { return lost(on(rdb).ExtendContext(ctx)) },
 		}
 	})
 }
 
-// lost is ErrLost if the library's error says that the lock is another's or nobody's.
-func lost(err error) error {
+// lost is the error that the library returned, wrapped as ErrLost if it says that the lock is another's or nobody's.
+func lost(_ bool, err error) error {
 	if errors.Is(err, redsync.ErrLockAlreadyExpired) || taken(err) {
 		return fmt.Errorf("%w: %w", lock.ErrLost, err)
 	}
