@@ -85,9 +85,7 @@ func Dial(t testing.TB, s *backend.Server) *backend.Conn {
 	for errors.Is(err, context.DeadlineExceeded) && time.Now().Before(deadline) {
 		c, err = s.Dial(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Succeeds(t, err)
 	// A test may have closed it to see what happens.
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -96,11 +94,7 @@ func Dial(t testing.TB, s *backend.Server) *backend.Conn {
 // Keys returns keys under a prefix that nothing else uses.
 func Keys(t testing.TB) market.Keys {
 	t.Helper()
-	k, err := market.NewKeys("test:{" + rand.Text() + "}:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return Must(market.NewKeys("test:{" + rand.Text() + "}:"))(t)
 }
 
 // MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise: most only wait.
@@ -166,9 +160,7 @@ func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 		if errors.Is(err, backend.ErrUnavailable) {
 			Require(t, name, err.Error())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		Succeeds(t, err)
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Errorf("closing what was started: %v", err)
