@@ -1,7 +1,8 @@
 //go:build ignore
 
-// Checks the types of this module's packages, their tests and all that they import, as a compiler for another operating
-// system does. It makes no code, which is what a compiler spends most of its time on.
+// Checks the types of this module's packages, their tests and all that they import, as
+// a compiler for another operating system does. It makes no code, which is what a
+// compiler spends most of its time on.
 //
 //	go run .ci/elsewhere.go darwin windows
 package main

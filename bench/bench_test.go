@@ -15,14 +15,16 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// BenchmarkPurchase measures every strategy under the book's loads. An operation is one purchase made, by any of the
-// buyers, while the sellers list beside them; retries and orders that came too late are part of its price.
+// BenchmarkPurchase measures every strategy under the book's loads. An operation is one
+// purchase made, by any of the buyers, while the sellers list beside them; retries and
+// orders that came too late are part of its price.
 //
 //	go test ./bench -run '^$' -bench Purchase -count 6 >purchase.txt
 //	benchstat -col /strategy purchase.txt
 //
-// An operation takes the row's own time, up to its last purchase, over their number. The audit must pass: a strategy
-// that is safe and loses something fails the benchmark. That unsafe loses something is what it is for.
+// An operation takes the row's own time, up to its last purchase, over their number. The
+// audit must pass: a strategy that is safe and loses something fails the benchmark. That
+// unsafe loses something is what it is for.
 func BenchmarkPurchase(b *testing.B) {
 	server := bench.StartServer(b)
 	fmt.Printf("backend: %s\n", server.Name) // a line of configuration, to benchstat
@@ -66,8 +68,9 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.ReportMetric(row.WaitMS.P99, "p99-ms")
 }
 
-// timed runs a benchmark's clock while the workers of a row work: from the last Purchaser that is opened to the first
-// that is closed. So the clock decides how long the benchmark goes on, and the rest of bench.Run is not on it.
+// timed runs a benchmark's clock while the workers of a row work: from the last Purchaser
+// that is opened to the first that is closed. So the clock decides how long the benchmark
+// goes on, and the rest of bench.Run is not on it.
 func timed(b *testing.B, spec strategies.Spec, purchasers int) strategies.Spec {
 	return bench.Opening(spec, func(open bench.Opener) bench.Opener {
 		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {

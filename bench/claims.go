@@ -12,8 +12,9 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// claim is one statement of the book about what it measured. Its number is computed in each round from values, one
-// for each row that it speaks of; for a claim about every mix it is the number of the worst mix.
+// claim is one statement of the book about what it measured. Its number is computed in
+// each round from values, one for each row that it speaks of; for a claim about every mix
+// it is the number of the worst mix.
 type claim struct {
 	text, published, tolerance string
 	rows                       []string // the strategies whose rows it needs, under mixes
@@ -23,23 +24,29 @@ type claim struct {
 	holds                      func(number float64) bool // for all numbers on one side of a limit
 	unit                       string                    // of the values, said once
 	say                        string                    // how to say the number: "at most %s"
-	anywhere                   bool                      // it is about what is sent, however fast the server is
+	// It is about what is sent, however fast the server is.
+	anywhere bool
 
-	// couldFail reports whether what the claim excludes could have happened in a row; nil: always. If it could happen in
-	// no row, that the claim holds means nothing, and it is not judged; void says why.
+	// couldFail reports whether what the claim excludes could have happened in a row;
+	// nil: always. If it could happen in no row, that the claim holds means nothing, and
+	// it is not judged; void says why.
 	couldFail func(*result.Row) bool
 	void      string
 }
 
-// The tolerances, decided before anything was measured, and wide, because the hardware is not the book's. Only
-// longWaitMS came after the stored runs: it makes no claim hold or fail, and only says which runs cannot tell.
+// The tolerances, decided before anything was measured, and wide, because the hardware is
+// not the book's. Only longWaitMS came after the stored runs: it makes no claim hold or
+// fail, and only says which runs cannot tell.
 const (
-	growth         = 3.0  // "grows with load": at 5x5 at least this many times the value at 1x1
-	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
+	growth = 3.0 // "grows with load": at 5x5 at least this many times the value at 1x1
+	// "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
+	retriesPer1000 = 1.0
 	within         = 20.0 // "close to", "about the same", in percent
 	shortWaitMS    = 3.0  // "the wait stays low"
-	longWaitMS     = 5e3  // "no retries": a lock gives up after 10 s, and an order that waited half of that could have
-	busy           = 1e5  // commands a second: "100,000 to 225,000 operations a second"
+	// "no retries": a lock gives up after 10 s, and an order that waited half
+	// of that could have
+	longWaitMS = 5e3
+	busy       = 1e5 // commands a second: "100,000 to 225,000 operations a second"
 )
 
 const fromNothing = 1e6 // the most that times returns, such as for anything over nothing
@@ -51,7 +58,8 @@ var (
 	full         = []result.Mix{every[2]}
 )
 
-// claims are those of results/reference/SOURCES.md, in its order; a test compares the numbers with published.csv.
+// claims are those of results/reference/SOURCES.md, in its order; a test compares
+// the numbers with published.csv.
 var claims = []claim{
 	{
 		text:      "watch: retries per purchase grow with load",
@@ -185,15 +193,18 @@ func quotients(a, b []float64) []float64 {
 
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
-// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round in which
-// the rows that it needs were steady. The claim holds when the 95% interval of the median of these numbers lies inside
-// the tolerance, does not hold when the interval lies outside, and is not decided when it lies on both sides, or while
-// rounds are missing: to stop when one likes the result would make a claim out of chance.
+// Judge says of each claim of the book whether a run bears it out. A claim's number
+// is computed in each round in which the rows that it needs were steady. The claim
+// holds when the 95% interval of the median of these numbers lies inside the
+// tolerance, does not hold when the interval lies outside, and is not decided when it
+// lies on both sides, or while rounds are missing: to stop when one likes the result
+// would make a claim out of chance.
 //
-// A claim is not judged (Measured says why) when a row that it needs is missing, has operations that were not followed
-// to their end, or was not found right by an audit; nor when it holds and nothing came near to what it excludes. On the
-// embedded server only claims about what is sent are judged. If the rounds are too few for an interval, all count,
-// steady or not, and the verdict is whether the claim holds in every one.
+// A claim is not judged (Measured says why) when a row that it needs is missing, has
+// operations that were not followed to their end, or was not found right by an audit; nor
+// when it holds and nothing came near to what it excludes. On the embedded server only
+// claims about what is sent are judged. If the rounds are too few for an interval, all
+// count, steady or not, and the verdict is whether the claim holds in every one.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {
@@ -271,7 +282,8 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round, or why not to judge it; unsteady names an unsteady row.
+// values are those of the rows that the claim needs in a round, or why not to judge it;
+// unsteady names an unsteady row.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {
@@ -302,7 +314,8 @@ func (c claim) values(round []result.Row) (all []float64, unsteady string, err e
 	return all, unsteady, nil
 }
 
-// medians writes the values of the rows: "2.96 at 1x1, 268 at 5x5; coarse 1.5 at 1x1, ...". The unit follows the first.
+// medians writes the values of the rows: "2.96 at 1x1, 268 at 5x5; coarse 1.5 at 1x1,
+// ...". The unit follows the first.
 func (c claim) medians(each [][]float64) string {
 	var parts []string
 	unit := c.unit

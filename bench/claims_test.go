@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// bookRows are the book's nine rows, as if this run had measured them: <N becomes just below N.
+// bookRows are the book's nine rows, as if this run had measured them: <N
+// becomes just below N.
 func bookRows(t *testing.T) []result.Row {
 	t.Helper()
 	var rows []result.Row
@@ -26,7 +27,8 @@ func bookRows(t *testing.T) []result.Row {
 			row.WaitMS.Mean -= 0.1
 		}
 		if p.Buyers == 1 && p.Listers == 1 {
-			row.GivenUpMS.Max = 5000 // the book does not tell; without a long wait "no retries" could not fail
+			// The book does not tell; without a long wait "no retries" could not fail.
+			row.GivenUpMS.Max = 5000
 		}
 		row.WaitMS.P99, row.WaitMS.Max, row.WaitMS.Count = row.WaitMS.Mean, row.WaitMS.Mean, row.Bought
 		rows = append(rows, row)
@@ -86,11 +88,13 @@ func TestJudgeBook(t *testing.T) {
 	}
 }
 
-// TestPublishedNumbers measures the book's own rows: every number found must be one that the claim says was published.
+// TestPublishedNumbers measures the book's own rows: every number found must be one that
+// the claim says was published.
 func TestPublishedNumbers(t *testing.T) {
 	digits := func(r rune) bool { return !strings.ContainsRune("0123456789.", r) }
 	for _, c := range Judge(rounds(t, 6, unchanged)) {
-		measured, _, _ := strings.Cut(c.Measured, " (")       // the number that it is judged by is not in the book
+		// The number that it is judged by is not in the book.
+		measured, _, _ := strings.Cut(c.Measured, " (")
 		measured = strings.ReplaceAll(measured, "2.9 ", "3 ") // printed as <3
 		if c.Verdict == result.NotJudged {
 			continue
@@ -103,7 +107,8 @@ func TestPublishedNumbers(t *testing.T) {
 	}
 }
 
-// TestUnsteadyRounds: a round with an unsteady row decides nothing, and the others do if there are six.
+// TestUnsteadyRounds: a round with an unsteady row decides nothing, and the
+// others do if there are six.
 func TestUnsteadyRounds(t *testing.T) {
 	for steady, want := range map[int]result.Judgment{
 		9: result.Holds,
@@ -134,7 +139,8 @@ func TestJudge(t *testing.T) {
 		change func(*result.Row)
 		want   result.Judgment
 	}{
-		{1, "watch 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 27, 240 }, result.Holds}, // exactly 3 times 80/27
+		// Exactly 3 times 80/27.
+		{1, "watch 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 27, 240 }, result.Holds},
 		{1, "watch 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 27, 239 }, result.DoesNot},
 		{1, "watch 1x1", func(r *result.Row) { r.Retries = 0 }, result.Holds},
 		{1, "watch 5x5", func(r *result.Row) { r.Retries = 0 }, result.DoesNot},
@@ -153,16 +159,19 @@ func TestJudge(t *testing.T) {
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 1 }, result.Holds},
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 2 }, result.DoesNot},
 		{5, "fine 5x1", nothingBought, result.NotJudged},
-		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max = 4999 }, result.NotJudged}, // could not have failed
+		// Could not have failed.
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max = 4999 }, result.NotJudged},
 		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.WaitMS.Max = 0, 5000 }, result.Holds},
 		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.Retries = 0, 1 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, result.DoesNot},
-		{5, "fine 5x5", func(r *result.Row) { r.Seconds = 1.6 }, result.Holds}, // each operation was followed to its end
+		// Each operation was followed to its end.
+		{5, "fine 5x5", func(r *result.Row) { r.Seconds = 1.6 }, result.Holds},
 		{5, "fine 5x5", func(r *result.Row) { r.Seconds, r.WaitMS.Count, r.Retries = 1.6, 900, 1 }, result.DoesNot},
 		{5, "fine 5x5", func(r *result.Row) { r.Cut = 1 }, result.NotJudged},
 		{8, "watch 5x5", func(r *result.Row) { r.Warn(result.Unsteady, 0.7, "") }, result.NotDecided},
-		{8, "fine 5x1", func(r *result.Row) { r.Warn(result.Unsteady, 0.7, "") }, result.Holds}, // which it does not need
+		// Which it does not need.
+		{8, "fine 5x1", func(r *result.Row) { r.Warn(result.Unsteady, 0.7, "") }, result.Holds},
 		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.P99, r.WaitMS.Max = 2.9, 2.99 }, result.Holds},
 		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.Max = 3 }, result.DoesNot},
 		{9, "fine 5x5", nothingBought, result.NotJudged},
@@ -171,9 +180,12 @@ func TestJudge(t *testing.T) {
 		{10, "coarse 1x1", func(r *result.Row) { r.Listed = 150_000 }, result.DoesNot},
 		{10, "watch 1x1", func(r *result.Row) { r.Listed = 0 }, result.DoesNot},
 		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13001 }, result.Holds},
-		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13000 }, result.DoesNot},              // a ratio of 1 is not more
-		{6, "fine 5x1", func(r *result.Row) { r.Seconds *= 3 }, result.DoesNot},                // rates, not counts
-		{6, "fine 5x1", func(r *result.Row) { r.Bought /= 12; r.Seconds /= 12 }, result.Holds}, // a shorter row
+		// A ratio of 1 is not more.
+		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13000 }, result.DoesNot},
+		// Rates, not counts.
+		{6, "fine 5x1", func(r *result.Row) { r.Seconds *= 3 }, result.DoesNot},
+		// A shorter row.
+		{6, "fine 5x1", func(r *result.Row) { r.Bought /= 12; r.Seconds /= 12 }, result.Holds},
 		{6, "fine 5x1", nothingBought, result.DoesNot},
 		{6, "coarse 5x1", nothingBought, result.Holds},
 		{7, "fine 1x1", func(r *result.Row) { r.Listed, r.Bought = 84000, 84000 }, result.Holds},
@@ -181,7 +193,8 @@ func TestJudge(t *testing.T) {
 		{7, "fine 1x1", func(r *result.Row) { r.Listed /= 12; r.Bought /= 12; r.Seconds /= 12 }, result.Holds},
 		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.99 }, result.Holds},
 		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 3 }, result.DoesNot},
-		{8, "coarse 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.9 }, result.DoesNot}, // fine must be below it
+		// Fine must be below it.
+		{8, "coarse 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.9 }, result.DoesNot},
 		{8, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 1 }, result.DoesNot},
 		{8, "watch 5x5", nothingBought, result.NotJudged},
 	} {
@@ -203,7 +216,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestNotJudged gives every row in turn a reason not to be trusted; claims that need it must say so.
+// TestNotJudged gives every row in turn a reason not to be trusted; claims that
+// need it must say so.
 func TestNotJudged(t *testing.T) {
 	needs := map[string][]int{
 		"watch 1x1": {1, 2, 10, 11}, "watch 5x1": {10, 11}, "watch 5x5": {1, 2, 8, 10, 11},
@@ -221,7 +235,8 @@ func TestNotJudged(t *testing.T) {
 	} {
 		for name, ids := range needs {
 			run := rounds(t, 6, func(_ int, rows []result.Row) { spoiled.spoil(rowOf(t, rows, name)) })
-			for _, c := range slices.Delete(Judge(run), 10, 11) { // without the one of commands, which the tables do not tell
+			// without the one of commands, which the tables do not tell
+			for _, c := range slices.Delete(Judge(run), 10, 11) {
 				needed := slices.Contains(ids, c.ID)
 				if needed && (c.Verdict != result.NotJudged || !strings.Contains(c.Measured, name+" "+spoiled.why+" in round 1")) {
 					t.Errorf("claim %d: %s %s: %s: %s", c.ID, name, spoiled.why, c.Verdict, c.Measured)
@@ -234,8 +249,8 @@ func TestNotJudged(t *testing.T) {
 	}
 }
 
-// TestJudgeRounds gives some rounds a wait of fine 5x5 beyond the tolerance of claim 9, which is 3 ms. The interval
-// of nine ends at the second from either end.
+// TestJudgeRounds gives some rounds a wait of fine 5x5 beyond the tolerance of claim 9,
+// which is 3 ms. The interval of nine ends at the second from either end.
 func TestJudgeRounds(t *testing.T) {
 	for _, c := range []struct {
 		beyond    int // rounds
@@ -259,7 +274,8 @@ func TestJudgeRounds(t *testing.T) {
 			t.Errorf("%d rounds beyond the tolerance: %s, %s", c.beyond, got.Verdict, got.Measured)
 		}
 	}
-	// The median of the rounds' numbers, and not the number of their medians: in each round another mix is the worst.
+	// The median of the rounds' numbers, and not the number of their medians: in each
+	// round another mix is the worst.
 	run := rounds(t, 9, func(round int, rows []result.Row) {
 		name := []string{"fine 1x1", "fine 5x1", "fine 5x5"}[round%3]
 		r := rowOf(t, rows, name)
@@ -270,8 +286,8 @@ func TestJudgeRounds(t *testing.T) {
 	}
 }
 
-// TestUndecided: rounds that are missing, or too few for an interval, leave everything undecided, also where those
-// that are there agree.
+// TestUndecided: rounds that are missing, or too few for an interval, leave everything
+// undecided, also where those that are there agree.
 func TestUndecided(t *testing.T) {
 	cut := rounds(t, 9, unchanged)
 	cut.Rows = cut.Rows[:8*9-1]
@@ -301,7 +317,8 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestJudgeEmbedded: what is about speed is not judged, and three rounds say of the rest whether it held in each.
+// TestJudgeEmbedded: what is about speed is not judged, and three rounds say of the
+// rest whether it held in each.
 func TestJudgeEmbedded(t *testing.T) {
 	once := func(round int, rows []result.Row) {
 		rowOf(t, rows, "watch 5x5").Warn(result.Unsteady, 0.7, "") // which no interval suffers from

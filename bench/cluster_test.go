@@ -70,9 +70,10 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	on.clean(t)
 }
 
-// failsOver: a row whose market's master hands its slots to its replica, and goes on as a replica itself, ends and says
-// what to do. It is audited where the market is then, and nothing is left. Each is on a master of its own: a second
-// failover of the same one would be refused for a while.
+// failsOver: a row whose market's master hands its slots to its replica, and goes on as a
+// replica itself, ends and says what to do. It is audited where the market is then, and
+// nothing is left. Each is on a master of its own: a second failover of the same one
+// would be refused for a while.
 func (on cluster) failsOver(t *testing.T) {
 	markets := on.marketsOn(t)
 	for i, name := range []string{"watch", "coarse:setnx", "lua"} {
@@ -103,7 +104,8 @@ func (on cluster) failsOver(t *testing.T) {
 	}
 }
 
-// failOver makes the replica of a key's master the master, when it has all that the master has.
+// failOver makes the replica of a key's master the master, when it has all that
+// the master has.
 func (on cluster) failOver(ctx context.Context, key string) error {
 	from, err := on.Master(ctx, key)
 	if err != nil {
@@ -120,7 +122,8 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 			if err != nil || fields["role"] == "master" {
 				return err
 			}
-			if time.Since(asked) > 6*time.Second { // Redis has given the last one up: a busy machine held no election
+			// Redis has given the last one up: a busy machine held no election
+			if time.Since(asked) > 6*time.Second {
 				asked = time.Now()
 				err = conn.ClusterFailover(ctx).Err()
 			}
@@ -131,7 +134,8 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 	})
 }
 
-// masterDies: a row whose market's master dies ends, says why and what to do, and blames no strategy.
+// masterDies: a row whose market's master dies ends, says why and what to do,
+// and blames no strategy.
 func (on cluster) masterDies(t *testing.T) {
 	c := config(t, on.Server, spec(t, "fine:set-px:ttl=500ms"))
 	c.Dial, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true

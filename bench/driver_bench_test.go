@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// loop is one worker on a supply in memory with a Purchaser that does nothing: what is left is the driver.
+// loop is one worker on a supply in memory with a Purchaser that does nothing:
+// what is left is the driver.
 type loop struct {
 	*measurement
 	worker *worker
@@ -82,8 +83,9 @@ func withHistory(make func(testing.TB) *loop) func(testing.TB) *loop {
 	}
 }
 
-// TestDriverAllocatesNothing compares a long row with a short one: what both allocate is for the row, and the
-// rest, of which there must be none, is for the operations. A batch of items may cost what a ledger needs to note it.
+// TestDriverAllocatesNothing compares a long row with a short one: what both allocate is
+// for the row, and the rest, of which there must be none, is for the operations. A batch
+// of items may cost what a ledger needs to note it.
 func TestDriverAllocatesNothing(t *testing.T) {
 	const short, long = market.BatchSize, 20 * market.BatchSize
 	for _, c := range loops {
@@ -105,8 +107,9 @@ func TestDriverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkDriver shows what the driver itself costs: nanoseconds and allocations an operation, with a Purchaser and a
-// supply that do nothing. How near it comes to bare loops of go-redis calls, BenchmarkScript shows.
+// BenchmarkDriver shows what the driver itself costs: nanoseconds and allocations an
+// operation, with a Purchaser and a supply that do nothing. How near it comes to bare
+// loops of go-redis calls, BenchmarkScript shows.
 func BenchmarkDriver(b *testing.B) {
 	for _, c := range loops {
 		b.Run("worker="+c.name, func(b *testing.B) {

@@ -94,8 +94,8 @@ func away(m *measurement) market.Purchaser {
 	}}
 }
 
-// endless is a supply in memory. There is always something new to buy, at price 1, from user 1; ids start again after a
-// while, so that no ledger grows.
+// endless is a supply in memory. There is always something new to buy, at price 1, from
+// user 1; ids start again after a while, so that no ledger grows.
 type endless struct{ item market.ItemID }
 
 func (s *endless) mint(context.Context, market.UserID) (market.ItemID, error) { return 1, nil }
@@ -126,7 +126,8 @@ func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) 
 	return m
 }
 
-// worked is what comes of a row without a server in which buyers buy as purchase does, and sellers do nothing.
+// worked is what comes of a row without a server in which buyers buy as purchase
+// does, and sellers do nothing.
 func worked(ctx context.Context, c plan, purchase purchasing) (*measurement, result.Row) {
 	m := fakeMeasurement(c, away, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
 	if m.open != nil { // there the sellers keep up the stock
@@ -136,7 +137,8 @@ func worked(ctx context.Context, c plan, purchase purchasing) (*measurement, res
 	return m, m.row()
 }
 
-// lasting is a purchase of a given length, on synctest's clock: it takes exactly as long as it sleeps.
+// lasting is a purchase of a given length, on synctest's clock: it takes
+// exactly as long as it sleeps.
 func lasting(d time.Duration) purchasing {
 	return func(context.Context, market.Order) (market.Receipt, error) {
 		time.Sleep(d)
@@ -154,7 +156,8 @@ func warned(r result.Row, code result.Code) (float64, bool) {
 	return 0, false
 }
 
-// inRedis is the subject of fake workers, which have their own Purchasers. The lock of elsewhere is not kept in Redis.
+// inRedis is the subject of fake workers, which have their own Purchasers. The lock of
+// elsewhere is not kept in Redis.
 var inRedis, elsewhere = locking(lock.Kind{}), locking(lock.Kind{Needs: lock.NeedsZooKeeper})
 
 func locking(kind lock.Kind) strategies.Spec {

@@ -19,7 +19,8 @@ type act struct {
 	err     error
 }
 
-// player returns a function of a Purchaser that plays a script again and again, on synctest's clock.
+// player returns a function of a Purchaser that plays a script again and again,
+// on synctest's clock.
 func player(script []act) func() (market.Receipt, error) {
 	next := 0
 	return func() (market.Receipt, error) {
@@ -30,7 +31,8 @@ func player(script []act) func() (market.Receipt, error) {
 	}
 }
 
-// No two things happen at the same instant, or chance would decide which is first: times are odd microseconds.
+// No two things happen at the same instant, or chance would decide which is
+// first: times are odd microseconds.
 var buyerScript = []act{
 	{
 		takes:   3_017 * time.Microsecond,
@@ -53,7 +55,8 @@ var sellerScript = []act{
 	{takes: 13_063 * time.Microsecond, receipt: market.Receipt{Polls: 3}, err: market.ErrContended},
 }
 
-// scripted is a row of 1x2, of a second of warm-up and ten that are measured, whose workers play the scripts.
+// scripted is a row of 1x2, of a second of warm-up and ten that are measured,
+// whose workers play the scripts.
 func scripted(ctx context.Context) result.Row {
 	m := fakeMeasurement(plan{
 		Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 2}},
@@ -69,8 +72,9 @@ func scripted(ctx context.Context) result.Row {
 	return m.row()
 }
 
-// TestGoldenRow counts every operation of a row whose Purchasers play a script. The numbers are those of the driver
-// before this one (at 98829b3), and so are the waits, but for what a histogram rounds.
+// TestGoldenRow counts every operation of a row whose Purchasers play a script. The
+// numbers are those of the driver before this one (at 98829b3), and so are the waits, but
+// for what a histogram rounds.
 func TestGoldenRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t.Context())

@@ -19,8 +19,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// TestOtherWork lasts as long as it should, between the reads and the write alone, ends with the operation's
-// context, and lets those observe who want to.
+// TestOtherWork lasts as long as it should, between the reads and the write alone, ends
+// with the operation's context, and lets those observe who want to.
 func TestOtherWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []step.Name
@@ -60,7 +60,8 @@ func TestOtherWorkAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHold: with every strategy a listing and a purchase take as long as the other work, and a lock is held meanwhile.
+// TestHold: with every strategy a listing and a purchase take as long as the other work,
+// and a lock is held meanwhile.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	const hold = 20 // ms
@@ -87,8 +88,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestRTT: each round trip of a worker takes as long as the delay, whichever connection it is on: its own, its
-// locks', and those to servers that only its locks use.
+// TestRTT: each round trip of a worker takes as long as the delay, whichever connection
+// it is on: its own, its locks', and those to servers that only its locks use.
 func TestRTT(t *testing.T) {
 	const rtt = 20 // ms
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {

@@ -25,8 +25,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// BenchmarkLock measures acquiring and releasing every lock, alone: each worker its own key, and all workers one key.
-// An iteration is one acquisition with its release. All locks that poll do so every millisecond. Metrics:
+// BenchmarkLock measures acquiring and releasing every lock, alone: each worker its own
+// key, and all workers one key. An iteration is one acquisition with its release. All
+// locks that poll do so every millisecond. Metrics:
 //
 //	ops/s       acquisitions a second, over all workers
 //	p99-ms      of acquire and release together
@@ -153,7 +154,8 @@ func (c *competitor) operate(b *testing.B) {
 	_ = c.waits.RecordValue(time.Since(start).Microseconds())
 }
 
-// open opens a worker's locker. Its parameters are the defaults, with a poll of 1 ms where there is one.
+// open opens a worker's locker. Its parameters are the defaults, with a poll of
+// 1 ms where there is one.
 func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor {
 	conn := testkit.Must(l.dial(context.Background()))(b)
 	params := param.Values{}
@@ -221,7 +223,8 @@ func (l *lockLoad) close(b *testing.B) {
 	}
 }
 
-// serversFor starts what a lock needs besides Redis; false if this machine cannot and need not.
+// serversFor starts what a lock needs besides Redis; false if this machine
+// cannot and need not.
 func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Target, ok bool) {
 	locks, err := servers.ForLock(b.Context(), servers.Addresses{}, string(kind.Needs))
 	if errors.Is(err, backend.ErrUnavailable) && !testkit.Required(string(kind.Needs)) {

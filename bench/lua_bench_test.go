@@ -20,10 +20,11 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// BenchmarkScript shows how near strategies of one script come to what sends the same script without them:
-// purchases a second of the driver, with buyers only, as a share of those of loops of go-redis calls, each
-// over a connection of its own, which browse as the driver does and send the strategy's script. For lua it
-// should be 0.9 or more. See [turns] for how.
+// BenchmarkScript shows how near strategies of one script come to what sends the same
+// script without them: purchases a second of the driver, with buyers only, as a share
+// of those of loops of go-redis calls, each over a connection of its own, which
+// browse as the driver does and send the strategy's script. For lua it should be 0.9
+// or more. See [turns] for how.
 //
 //	go test ./bench -run '^$' -bench Script -benchtime 30x
 func BenchmarkScript(b *testing.B) {
@@ -45,11 +46,12 @@ func BenchmarkScript(b *testing.B) {
 // slice is how long the driver and the bare loop take turns.
 const slice = 200 * time.Millisecond
 
-// inStock is how many items are listed when a row begins. A buyer then seldom comes too late.
+// inStock is how many items are listed when a row begins. A buyer then seldom
+// comes too late.
 const inStock = 50_000
 
-// stocked returns the purchases a second that are made in a market of its own, in which one account offers
-// all there is.
+// stocked returns the purchases a second that are made in a market of its own, in which
+// one account offers all there is.
 func stocked(b *testing.B, c plan, buy func(*testing.B, *measurement) float64) float64 {
 	m := connected(b, c)
 	m.Duration, m.Warmup = c.Duration, c.Warmup
@@ -93,8 +95,8 @@ func scriptLoops(script string) func(*testing.B, *measurement) float64 {
 	}
 }
 
-// turns lets the driver and bare loops take turns, and reports how much of the others' throughput it reaches: the
-// median of pairs, so that both meet the same machine.
+// turns lets the driver and bare loops take turns, and reports how much of the others'
+// throughput it reaches: the median of pairs, so that both meet the same machine.
 func turns(b *testing.B, driver, bare func(*testing.B) float64) {
 	var ratios, driven, others []float64
 	for b.Loop() {

@@ -21,8 +21,9 @@ func TestMain(m *testing.M) {
 	testkit.VerifyNoLeaks(m)
 }
 
-// StartServer starts the server of a benchmark, chosen as the command chooses: REDIS_URL, else a redis-server of this
-// machine, else the embedded one, whose numbers are not Redis's. It is here, and not in a file of package bench_test,
+// StartServer starts the server of a benchmark, chosen as the command chooses:
+// REDIS_URL, else a redis-server of this machine, else the embedded one, whose
+// numbers are not Redis's. It is here, and not in a file of package bench_test,
 // so that both packages have it.
 func StartServer(b *testing.B) *backend.Server {
 	b.Helper()
@@ -44,8 +45,9 @@ func StartServer(b *testing.B) *backend.Server {
 	return server
 }
 
-// Limited makes of a subject one whose row ends after n purchases, as if its user had stopped it then. They are
-// counted when who made one wants another: a row that ended before a purchase has returned would be without it.
+// Limited makes of a subject one whose row ends after n purchases, as if its user had
+// stopped it then. They are counted when who made one wants another: a row that ended
+// before a purchase has returned would be without it.
 func Limited(ctx context.Context, s strategies.Spec, purchases int) (context.Context, strategies.Spec) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &limited{over: ctx.Done(), stop: stop, allowed: make(chan struct{}, purchases)}

@@ -19,19 +19,23 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// auditTimeout and removeTimeout bound work on a market of millions of items, whose server may be dying.
+// auditTimeout and removeTimeout bound work on a market of millions of items,
+// whose server may be dying.
 const (
 	auditTimeout  = 5 * time.Minute
 	removeTimeout = 2 * time.Minute
 )
 
-// ErrKeysLost is returned, wrapped, for a row whose server has lost keys: then there is no verdict on the strategy.
+// ErrKeysLost is returned, wrapped, for a row whose server has lost keys: then there
+// is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
-// ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
+// ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not
+// list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is the market of a row: what its workers share, and what the driver does with it before and after the load.
+// rowMarket is the market of a row: what its workers share, and what the driver does with
+// it before and after the load.
 type rowMarket struct {
 	Options                  // the row's
 	point   result.Point     // the row's
@@ -41,11 +45,13 @@ type rowMarket struct {
 	ours    bool             // keys under its prefix are the row's
 	kept    keeping          // when the market was seeded
 
-	shared   atomic.Bool   // workers share a connection, and nobody can tell what it carries for whom
-	relisted *bell         // of a hot market
-	stock    int           // listings when a row begins; sellers of an open loop keep as many up
-	missing  atomic.Int64  // how many are missing; one too many while one is bought before its seller has counted it
-	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
+	shared   atomic.Bool // workers share a connection, and nobody can tell what it carries for whom
+	relisted *bell       // of a hot market
+	stock    int         // listings when a row begins; sellers of an open loop keep as many up
+	// How many are missing; one too many while one is bought before its seller
+	// has counted it.
+	missing atomic.Int64
+	silent  time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
 func newMarket(p result.Point, o Options) *rowMarket {
@@ -76,7 +82,8 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions is how many keys the server has evicted since the market was seeded; 0 if it was started again since.
+// evictions is how many keys the server has evicted since the market was seeded; 0
+// if it was started again since.
 func (m *rowMarket) evictions(now keeping) int64 {
 	if now.process != m.kept.process {
 		return 0
@@ -84,7 +91,8 @@ func (m *rowMarket) evictions(now keeping) int64 {
 	return now.evicted - m.kept.evicted
 }
 
-// lost returns ErrKeysLost, wrapped, if the server has evicted any key, or lost keys that only the run itself removes.
+// lost returns ErrKeysLost, wrapped, if the server has evicted any key, or lost keys that
+// only the run itself removes.
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	now := readKeeping(ctx, conn)
 	if n := m.evictions(now); n > 0 {
@@ -102,8 +110,8 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// unserved says what to do about an error which shows that a master of the market's cluster is gone, or serves the
-// market no longer.
+// unserved says what to do about an error which shows that a master of the market's
+// cluster is gone, or serves the market no longer.
 func (m *rowMarket) unserved(err error) error {
 	if m.cluster == nil || !backend.Redirected(err) && !backend.Broken(err) {
 		return err
@@ -115,7 +123,8 @@ func (m *rowMarket) unserved(err error) error {
 		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
-// seed opens the market, and reports whether keys under its prefix are the row's: they may be even after a failure.
+// seed opens the market, and reports whether keys under its prefix are the row's: they
+// may be even after a failure.
 func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -135,8 +144,9 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the market by the ledgers of its workers, which must not trade meanwhile. An error means that it could
-// not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
+// audit judges the market by the ledgers of its workers, which must not trade meanwhile.
+// An error means that it could not be read, or, wrapping ErrKeysLost, that its server did
+// not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
 	ledgers, _ := m.ledgers()
 	v, evicted, err := m.market.judge(ctx, ledgers)
@@ -163,7 +173,8 @@ func (m *measurement) ledgers() (all []*market.Ledger, last market.ItemID) {
 	return all, last
 }
 
-// judge audits the market. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits the market. If it finds nothing wrong, evicted is how many keys
+// the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {
@@ -194,7 +205,8 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 	})
 }
 
-// finishHistory closes the history with what the market holds in the end, without which a history gets no verdict.
+// finishHistory closes the history with what the market holds in the end, without
+// which a history gets no verdict.
 func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
 	if h == nil {
 		return nil
@@ -232,7 +244,8 @@ func (m *measurement) remove(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the market: what the run made according to its note, and items up to last, which its workers know of.
+// remove deletes the market: what the run made according to its note, and items up to
+// last, which its workers know of.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -242,7 +255,8 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	}
 	defer conn.Close()
 	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost the note
+	// the server may have lost the note
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
 		return err
 	}
 	made.Accounts, made.Items = opening(m.point).Accounts, max(last, made.Items)
@@ -250,8 +264,9 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	return err
 }
 
-// undeclared returns ErrUndeclared, wrapped, if a private server, or a master of its cluster, still has keys after the
-// row's market is removed: it held nothing else. A master that cannot be asked is left out.
+// undeclared returns ErrUndeclared, wrapped, if a private server, or a master of its
+// cluster, still has keys after the row's market is removed: it held nothing else. A
+// master that cannot be asked is left out.
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -284,15 +299,18 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 		ErrUndeclared, m.Subject, len(left), slices.Min(left))
 }
 
-const keyLooks = time.Second // how often a row checks that its server still has the keys that only the run removes
+// How often a row checks that its server still has the keys that only the run removes.
+const keyLooks = time.Second
 
-// silence is how long a server may give no reply in a row of that length; this process itself may be 0.1 s late.
+// silence is how long a server may give no reply in a row of that length; this
+// process itself may be 0.1 s late.
 func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
-// guard asks the server of the market for replies until the load has ended, and notes the longest time in which nothing
-// came from it, neither here nor to a worker. It fails the row when keys are gone that only the run removes.
+// guard asks the server of the market for replies until the load has ended, and notes the
+// longest time in which nothing came from it, neither here nor to a worker. It fails the
+// row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
 	between := silence(m.Duration) / 10
 	reply := m.market.replies(ctx, conn)
@@ -330,7 +348,8 @@ func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
 	}
 }
 
-// replies returns a function that waits for a reply of the server. Every keyLooks it checks that no key is lost.
+// replies returns a function that waits for a reply of the server. Every keyLooks
+// it checks that no key is lost.
 func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
 	looked := time.Now()
 	return func() error {

@@ -38,7 +38,8 @@ func gone(t *testing.T, s *backend.Server, keys market.Keys) {
 	}
 }
 
-// TestRemoves: a run leaves nothing behind, whatever its strategy, and touches nothing beside its prefix.
+// TestRemoves: a run leaves nothing behind, whatever its strategy, and touches
+// nothing beside its prefix.
 func TestRemoves(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
@@ -61,7 +62,8 @@ func TestRemoves(t *testing.T) {
 	})
 }
 
-// TestKeep: a kept market is the one that was audited, and a second run refuses to trade in it.
+// TestKeep: a kept market is the one that was audited, and a second run refuses
+// to trade in it.
 func TestKeep(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
@@ -88,7 +90,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestNothingStarted: a run that fails before it seeds has nothing to remove, and says so by not saying otherwise.
+// TestNothingStarted: a run that fails before it seeds has nothing to remove, and
+// says so by not saying otherwise.
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
 	c := on1x1(Options{
@@ -102,7 +105,8 @@ func TestNothingStarted(t *testing.T) {
 	}
 }
 
-// TestStoppedEarly: a user who stops a run while it is being set up is not told that it failed.
+// TestStoppedEarly: a user who stops a run while it is being set up is not told
+// that it failed.
 func TestStoppedEarly(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -127,7 +131,8 @@ func TestStoppedEarly(t *testing.T) {
 	})
 }
 
-// TestHistory: a row's history holds every operation that the row counts, the locks, and the market's end.
+// TestHistory: a row's history holds every operation that the row counts, the
+// locks, and the market's end.
 func TestHistory(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine-wallet"))
@@ -158,7 +163,8 @@ func TestHistory(t *testing.T) {
 		if items != row.Audit.Items || items != minted {
 			t.Errorf("%d items at the end, %d minted, %d audited", items, minted, row.Audit.Items)
 		}
-		// fine-wallet locks the item for a listing, and the item and the account for a purchase.
+		// fine-wallet locks the item for a listing, and the item and the
+		// account for a purchase.
 		if want := row.Listed + 2*row.Bought; int64(len(h.Holds)) < want {
 			t.Errorf("%d holds of locks, want %d or more", len(h.Holds), want)
 		}
@@ -171,7 +177,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was asked for, and does nothing.
+// TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was
+// asked for, and does nothing.
 func TestLiarIsCaught(t *testing.T) {
 	liar := tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} })
 	c := config(t, testkit.Embedded(t), liar)
@@ -197,7 +204,8 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 	}
 }
 
-// TestHistoryOfARowThatDidNotBegin: what recorded nothing leaves nothing, and a row may be recorded in its place.
+// TestHistoryOfARowThatDidNotBegin: what recorded nothing leaves nothing, and a row
+// may be recorded in its place.
 func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 	c := config(t, testkit.Embedded(t), spec(t, "fine"))
 	c.History = t.TempDir()
@@ -221,7 +229,8 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 	}
 }
 
-// TestKeysLost: what the server did is no verdict on a strategy, and nothing of the run stays behind.
+// TestKeysLost: what the server did is no verdict on a strategy, and nothing of
+// the run stays behind.
 func TestKeysLost(t *testing.T) {
 	do := func(t *testing.T, s *backend.Server, commands ...[]any) {
 		conn := testkit.Dial(t, s)
@@ -297,7 +306,8 @@ func TestKeysLost(t *testing.T) {
 	}
 }
 
-// TestEvictionOfOthers: a row whose audit finds nothing wrong has a verdict, and says that its locks may have gone.
+// TestEvictionOfOthers: a row whose audit finds nothing wrong has a verdict, and says
+// that its locks may have gone.
 func TestEvictionOfOthers(t *testing.T) {
 	s := testkit.Local(t, "--maxmemory-policy", "volatile-ttl")
 	conn := testkit.Dial(t, s)
@@ -311,13 +321,15 @@ func TestEvictionOfOthers(t *testing.T) {
 		evict()
 		return next()
 	}))
-	row, _ := c.run(t.Context()) // that the seller may be refused meanwhile, with an error, does not matter here
+	// That the seller may be refused meanwhile, with an error, does not matter here.
+	row, _ := c.run(t.Context())
 	if n, _ := warned(row, result.Evicted); !row.Audit.OK || n != 1 {
 		t.Errorf("audit %+v, warnings %v; want one key evicted", row.Audit, row.Warnings)
 	}
 }
 
-// What another server has evicted, which took the place of the market's, was not the market's.
+// What another server has evicted, which took the place of the market's, was
+// not the market's.
 func TestEvictionsOfAnotherServer(t *testing.T) {
 	m := &rowMarket{kept: keeping{process: "first", evicted: 5}}
 	if n := m.evictions(keeping{process: "first", evicted: 7}); n != 2 {

@@ -25,8 +25,9 @@ func opened(mix result.Mix, rate float64, warmup, duration time.Duration) plan {
 	}
 }
 
-// TestLatencyFromIntendedStart holds the only buyer for a second in its first order. Those that fall due meanwhile
-// wait in the schedule, and their latency says so; their service time does not.
+// TestLatencyFromIntendedStart holds the only buyer for a second in its first order.
+// Those that fall due meanwhile wait in the schedule, and their latency says so;
+// their service time does not.
 func TestLatencyFromIntendedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, stands = 10 * time.Millisecond, time.Second
@@ -78,8 +79,9 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 	})
 }
 
-// TestOrdersAreAccountedFor: each order that fell due in the measured time was done by its end, was given up by then
-// or is in the backlog, and is followed to its end under a load that goes on; those of the warm-up are none of them.
+// TestOrdersAreAccountedFor: each order that fell due in the measured time was done by
+// its end, was given up by then or is in the backlog, and is followed to its end under a
+// load that goes on; those of the warm-up are none of them.
 func TestOrdersAreAccountedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate            float64
@@ -129,7 +131,8 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 				if took := time.Since(start); took < 35*time.Second || took > 35*time.Second+patience+3*c.service {
 					t.Errorf("it took %s", took)
 				}
-				if n := openStock - m.market.missing.Load(); n < openStock-10 || n > openStock+1 { // two may list for one purchase
+				// two may list for one purchase
+				if n := openStock - m.market.missing.Load(); n < openStock-10 || n > openStock+1 {
 					t.Errorf("%d listings at the end, want about %d", n, openStock)
 				}
 			})
@@ -137,8 +140,9 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 	}
 }
 
-// TestWarmupStandsStill: what fell due while the server stood still in the warm-up is made, counted by itself, and
-// told; the row's own orders wait behind it, and their wait is counted from when they were due.
+// TestWarmupStandsStill: what fell due while the server stood still in the warm-up is
+// made, counted by itself, and told; the row's own orders wait behind it, and their wait
+// is counted from when they were due.
 func TestWarmupStandsStill(t *testing.T) {
 	const takes = 2 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -200,7 +204,8 @@ func TestWarmupStandsStill(t *testing.T) {
 	}
 }
 
-// TestWarmupsOrders: a row that makes only orders of the warm-up has bought none of its own, and says why.
+// TestWarmupsOrders: a row that makes only orders of the warm-up has bought
+// none of its own, and says why.
 func TestWarmupsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := opened(mix1x1, 30, time.Second, 4*time.Second)
@@ -218,7 +223,8 @@ func TestWarmupsOrders(t *testing.T) {
 	})
 }
 
-// TestOpenLoopEnds: it ends early at the user's wish and at a failure, and its alarms with it; and when all are broke.
+// TestOpenLoopEnds: it ends early at the user's wish and at a failure, and its alarms
+// with it; and when all are broke.
 func TestOpenLoopEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := opened(mix5x5, 20, time.Second, time.Hour)
@@ -232,7 +238,8 @@ func TestOpenLoopEnds(t *testing.T) {
 		}
 		busy, end := context.WithTimeout(t.Context(), 3*time.Second)
 		defer end()
-		_, row = worked(busy, opened(mix1x1, 20, 0, time.Hour), lasting(time.Second)) // those that nobody came to are late
+		// Those that nobody came to are late.
+		_, row = worked(busy, opened(mix1x1, 20, 0, time.Hour), lasting(time.Second))
 		if o := row.Open; o.GivenUp > 0 || o.Late != o.Due-row.WaitMS.Count || o.Late < 20 {
 			t.Errorf("%+v, %d bought", *o, row.WaitMS.Count)
 		}
@@ -280,8 +287,9 @@ func TestOpenBuyerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestStoppedServer stops the server for half a second in the middle of a row. In a closed loop the only buyer waits
-// for it once, and the 99th percentile never hears of it. In an open loop all who wanted to buy meanwhile have waited.
+// TestStoppedServer stops the server for half a second in the middle of a row. In a
+// closed loop the only buyer waits for it once, and the 99th percentile never hears of
+// it. In an open loop all who wanted to buy meanwhile have waited.
 func TestStoppedServer(t *testing.T) {
 	for rate, p99 := range map[float64]float64{0: 5, 100: 450} {
 		synctest.Test(t, func(t *testing.T) {
@@ -323,8 +331,9 @@ func mean(values []float64) (m float64) {
 // anyRate draws a rate from one that is slow to the highest.
 func anyRate(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-1, 6).Draw(t, "exponent")) }
 
-// TestPoissonGaps: gaps have the mean, the spread and the distribution of an exponential one, and none tells the next.
-// The bounds are 6 standard deviations of what is estimated, and Kolmogorov's distance at about the same odds.
+// TestPoissonGaps: gaps have the mean, the spread and the distribution of an exponential
+// one, and none tells the next. The bounds are 6 standard deviations of what is
+// estimated, and Kolmogorov's distance at about the same odds.
 func TestPoissonGaps(t *testing.T) {
 	const n = 20_000
 	rapid.Check(t, func(t *rapid.T) {
@@ -352,8 +361,9 @@ func TestPoissonGaps(t *testing.T) {
 	})
 }
 
-// TestScheduleIsTakenWhole: workers that take orders at the same time together get what one would get alone. Another
-// schedule with the same seed has the same orders; with another seed it has others.
+// TestScheduleIsTakenWhole: workers that take orders at the same time together get
+// what one would get alone. Another schedule with the same seed has the same orders;
+// with another seed it has others.
 func TestScheduleIsTakenWhole(t *testing.T) {
 	const workers, each = 8, 2_000
 	var together, alone []time.Duration

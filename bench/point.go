@@ -27,18 +27,23 @@ const (
 
 // Limits of a row.
 const (
-	MaxWorkers    = 1_000                  // beyond it one process measures itself, and not Redis
-	MaxFunds      = 1_000 * DefaultFunds   // exact in a script's numbers, too, and no sum of it overflows
-	MaxHot        = 1_000_000              // items that circulate
-	LeastHotFunds = maxPrice               // of each account if items circulate: somebody can then always pay
-	MaxStock      = 1_000_000              // items listed before a row: their ledgers and audit take 130 MB, as measured
-	MaxPrograms   = 20                     // workers that are processes
-	MinWait       = 100 * time.Microsecond // package alarm is exact to about half of it
-	MinDuration   = time.Millisecond       // a shorter row ends before a worker has begun
-	MaxHold       = 10 * time.Second       // like MaxRTT, it leaves a purchase's round trips time to end
-	MaxRTT        = time.Second
-	// MaxRate is the highest rate in orders a second. Orders are due at whole nanoseconds, no two at the same one, which
-	// makes this rate wrong by less than a thousandth. A worker needs about 0.1 us to take one from the schedule.
+	MaxWorkers = 1_000 // beyond it one process measures itself, and not Redis
+	// Exact in a script's numbers, too, and no sum of it overflows.
+	MaxFunds = 1_000 * DefaultFunds
+	MaxHot   = 1_000_000 // items that circulate
+	// Of each account if items circulate: somebody can then always pay.
+	LeastHotFunds = maxPrice
+	// Items listed before a row: their ledgers and audit take 130 MB, as measured.
+	MaxStock    = 1_000_000
+	MaxPrograms = 20                     // workers that are processes
+	MinWait     = 100 * time.Microsecond // package alarm is exact to about half of it
+	MinDuration = time.Millisecond       // a shorter row ends before a worker has begun
+	// Like MaxRTT, it leaves a purchase's round trips time to end.
+	MaxHold = 10 * time.Second
+	MaxRTT  = time.Second
+	// MaxRate is the highest rate in orders a second. Orders are due at whole
+	// nanoseconds, no two at the same one, which makes this rate wrong by less than a
+	// thousandth. A worker needs about 0.1 us to take one from the schedule.
 	MaxRate = 1_000_000
 )
 
@@ -48,18 +53,25 @@ type Options struct {
 	Trial    int             // the row's number among those of its point, from 1; 0 is 1
 	Duration time.Duration   // measured time
 	Warmup   time.Duration   // before that, not counted
-	SLO      time.Duration   // orders of an open loop that take longer are late; 0: only those that bought nothing are
-	Seed     uint64
+	// Orders of an open loop that take longer are late; 0: only those that
+	// bought nothing are.
+	SLO  time.Duration
+	Seed uint64
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
 
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis
-	Private bool         // the server ends with the run: keys may stay, and a row looks for those that nobody declared
-	History string       // a folder for a record of all trade (not of looks), which package history judges; empty: none
+	// The server ends with the run: keys may stay, and a row looks for those
+	// that nobody declared.
+	Private bool
+	// A folder for a record of all trade (not of looks), which package history
+	// judges; empty: none.
+	History string
 
-	steps func(role) step.Observer // observes the steps of a worker, and may hold it there; nil: nothing does
+	// Observes the steps of a worker, and may hold it there; nil: nothing does.
+	steps func(role) step.Observer
 }
 
 // PointError says why a point cannot be measured with its options.
@@ -131,7 +143,8 @@ func outside(ms float64, most time.Duration, field string) rule {
 	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
 }
 
-// limit is a generous one for an operation that ends by itself: a time-out for each lock, hold, round trips and 2 s.
+// limit is a generous one for an operation that ends by itself: a time-out for each
+// lock, hold, round trips and 2 s.
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// TestValidate: what cannot be measured is refused before anything is dialled (which would panic here), by the word
-// of its flag, and what can be measured is not.
+// TestValidate: what cannot be measured is refused before anything is dialled (which
+// would panic here), by the word of its flag, and what can be measured is not.
 func TestValidate(t *testing.T) {
 	usual := plan{
 		Point: result.Point{

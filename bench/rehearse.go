@@ -15,17 +15,20 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// Rehearse does once, in a tiny market under o.Keys, everything that a row of p will do, so that every command is tried
-// before the load. Removing is tried first: a user who may not remove leaves no key behind.
+// Rehearse does once, in a tiny market under o.Keys, everything that a row of p will do,
+// so that every command is tried before the load. Removing is tried first: a user who may
+// not remove leaves no key behind.
 //
-// If a program buys, it returns how many orders a second the program answers for an item that is gone: the pipe's cost.
+// If a program buys, it returns how many orders a second the program answers for an item
+// that is gone: the pipe's cost.
 func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds: 10 * maxPrice, // more than its purchases cost
 		Empty: true,
 	}}
 	o.Keep, o.History = false, ""
-	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written}) // of the seller's second listing
+	// Of the seller's second listing.
+	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written})
 	waiting := step.Hold(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
 	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
@@ -65,8 +68,9 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 // ErrWrong is returned, wrapped, by Rehearse where one client alone has broken its market.
 var ErrWrong = errors.New("one client alone breaks the market")
 
-// refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy might not
-// report it: a lock that cannot be released is no failure of the purchase made under it.
+// refusals is a redis.Hook that ends a rehearsal at the first command that the user may
+// not run. The strategy might not report it: a lock that cannot be released is no failure
+// of the purchase made under it.
 type refusals struct{ end context.CancelCauseFunc }
 
 func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -92,7 +96,8 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries removing where nothing is (else market.ErrOccupied), and whether the server has all commands.
+// removable tries removing where nothing is (else market.ErrOccupied), and whether
+// the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -154,9 +159,9 @@ func (m *measurement) rehearse(ctx context.Context, acquired, waiting *step.Gate
 	return refused / lasts.Seconds(), nil
 }
 
-// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the seller is held once it
-// has taken it, and the buyer has to wait, and is woken as in a row. A lock that does not report step.Waiting times out
-// instead.
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a
+// lock the seller is held once it has taken it, and the buyer has to wait, and is woken
+// as in a row. A lock that does not report step.Waiting times out instead.
 func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *step.Gate) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	listing, buying := make(chan error, 1), make(chan error, 1)

@@ -42,7 +42,8 @@ func (c plan) as(t *testing.T, s *backend.Server, without string) plan {
 	return c
 }
 
-// rehearseAtOnce ends a rehearsal that waits for a lock, whose time-out has to be longer. A busy machine is slow.
+// rehearseAtOnce ends a rehearsal that waits for a lock, whose time-out has to be
+// longer. A busy machine is slow.
 func rehearseAtOnce(t *testing.T, c plan) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -51,8 +52,9 @@ func rehearseAtOnce(t *testing.T, c plan) error {
 	return err
 }
 
-// TestRehearseDenied: whichever command is missing, the rehearsal says so at once and leaves nothing behind. It names
-// the command, but Redis 7.0 does not name one that a script calls.
+// TestRehearseDenied: whichever command is missing, the rehearsal says so at
+// once and leaves nothing behind. It names the command, but Redis 7.0 does not
+// name one that a script calls.
 func TestRehearseDenied(t *testing.T) {
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
@@ -99,7 +101,8 @@ func TestRehearseInterrupted(t *testing.T) {
 	})
 }
 
-// TestRehearseOthersMarket: a market that somebody opens while a rehearsal begins is not touched.
+// TestRehearseOthersMarket: a market that somebody opens while a rehearsal
+// begins is not touched.
 func TestRehearseOthersMarket(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
@@ -162,8 +165,8 @@ func TestRehearseBroken(t *testing.T) {
 	}
 }
 
-// A lock that notifies its waiters needs channels, which only a worker that waits uses, and a release that somebody
-// waits for.
+// A lock that notifies its waiters needs channels, which only a worker that waits uses,
+// and a release that somebody waits for.
 func TestRehearsalNeedsChannels(t *testing.T) {
 	s := testkit.Local(t)
 	for without, channels := range map[string]string{"channels": "resetchannels", "subscribe": "&*"} {

@@ -63,7 +63,8 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 	}
 }
 
-// listings are some of those on the market. If there are none it first waits a little, or in a hot market for the bell.
+// listings are some of those on the market. If there are none it first waits a little, or
+// in a hot market for the bell.
 func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	defer w.spends(time.Now())
 	heard := w.market.relisted.times.Load()
@@ -82,7 +83,8 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 
 func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
 
-// broke reports whether the account cannot pay the lowest price. That changes only in a hot market, where buyers earn.
+// broke reports whether the account cannot pay the lowest price. That changes only in a
+// hot market, where buyers earn.
 func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	defer w.spends(time.Now())
 	funds, err := w.supply.funds(ctx, w.account)
@@ -96,8 +98,9 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists an item that a buyer of a hot market bought. It tries until the item is listed or no longer the buyer's,
-// because an item that stays unlisted never circulates again.
+// relist lists an item that a buyer of a hot market bought. It tries until the
+// item is listed or no longer the buyer's, because an item that stays unlisted
+// never circulates again.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)
@@ -111,7 +114,8 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 	}
 }
 
-// A bell wakes workers of a hot market that found nothing listed. Looking again and again would keep the server busy.
+// A bell wakes workers of a hot market that found nothing listed. Looking again and
+// again would keep the server busy.
 type bell struct {
 	times atomic.Int64
 	*sync.Cond
@@ -133,20 +137,24 @@ func (b *bell) await(heard int64) {
 }
 
 const (
-	patience     = 10 * time.Second       // how long an order of an open loop tries to buy something, from when it was due
-	stockLooks   = 2_000                  // how often a second the sellers together look for missing listings
+	// How long an order of an open loop tries to buy something, from when it was due.
+	patience = 10 * time.Second
+	// How often a second the sellers together look for missing listings.
+	stockLooks   = 2_000
 	longestPause = 100 * time.Millisecond // how long one of them waits at most
 )
 
-// A schedule says when orders of an open loop are due, from its start. Gaps are exponential (Poisson arrivals), as if
-// each order came from a customer of its own. Rate and seed fix it: nothing that happens in a row delays an order.
+// A schedule says when orders of an open loop are due, from its start. Gaps are
+// exponential (Poisson arrivals), as if each order came from a customer of its own. Rate
+// and seed fix it: nothing that happens in a row delays an order.
 type schedule struct {
 	rate  float64 // orders a second
 	seed  uint64
 	taken atomic.Int64 // when the order taken last is due, in ns
 }
 
-// take returns when the next order that nobody has taken is due. Any number of workers may call it at the same time.
+// take returns when the next order that nobody has taken is due. Any number of workers
+// may call it at the same time.
 func (s *schedule) take() time.Duration {
 	for {
 		last := s.taken.Load()
@@ -157,7 +165,8 @@ func (s *schedule) take() time.Duration {
 	}
 }
 
-// after returns when the order after the one due at the given time is due: always later. It is a pure function.
+// after returns when the order after the one due at the given time is due: always
+// later. It is a pure function.
 func (s *schedule) after(due time.Duration) time.Duration {
 	var draw rand.PCG
 	draw.Seed(s.seed, uint64(due))
@@ -166,7 +175,8 @@ func (s *schedule) after(due time.Duration) time.Duration {
 	return due + time.Duration(gap) + 1
 }
 
-// untaken counts the orders due in [from, to) that nobody has taken when it is called. Workers may go on taking some.
+// untaken counts the orders due in [from, to) that nobody has taken when it is called.
+// Workers may go on taking some.
 func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
 		if due >= from {
@@ -176,8 +186,9 @@ func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	return n
 }
 
-// An openLoop is what the workers of an open loop share. An order's latency includes its wait for a free buyer. Leaving
-// that out is what G. Tene calls coordinated omission ("How NOT to Measure Latency", 2013).
+// An openLoop is what the workers of an open loop share. An order's latency includes its
+// wait for a free buyer. Leaving that out is what G. Tene calls coordinated omission
+// ("How NOT to Measure Latency", 2013).
 type openLoop struct {
 	schedule     schedule
 	slo          int64 // ns
@@ -212,7 +223,8 @@ func (m *measurement) serve(ctx context.Context, w *worker) {
 	w.underway.Store(idle)
 }
 
-// next makes the next order of the schedule. It reports false if the row has stopped or the account is empty.
+// next makes the next order of the schedule. It reports false if the row has
+// stopped or the account is empty.
 func (b *openBuyer) next(ctx context.Context) bool {
 	b.w.underway.Store(0) // perhaps in the window: when the order is due is not known yet
 	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)
@@ -239,7 +251,8 @@ func (b *openBuyer) await(asked time.Time) bool {
 	return false
 }
 
-// fill tries listings until the order has bought one or is out of patience. It reports the same as next.
+// fill tries listings until the order has bought one or is out of patience. It
+// reports the same as next.
 func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	taken, until := time.Now(), asked.Add(patience)
 	for !b.m.window.stopped.Load() {
@@ -273,7 +286,8 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	return false
 }
 
-// ended counts an order that ends now, if it fell due in the window, and returns how long it took, in ns.
+// ended counts an order that ends now, if it fell due in the window, and
+// returns how long it took, in ns.
 func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, counted bool) {
 	s := b.w.since(asked)
 	if !b.m.window.holds(s.start) {

@@ -17,10 +17,13 @@ import (
 
 // Beyond these a row has a warning.
 const (
-	timesOff              = 0.02      // how far buyers' busy time over the time that they were there is from 1
-	tailOff               = 0.1       // how far waits followed to their end over their parts within the row are from 1
+	// How far buyers' busy time over the time that they were there is from 1.
+	timesOff = 0.02
+	// How far waits followed to their end over their parts within the row are from 1.
+	tailOff               = 0.1
 	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
-	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
+	// Orders of the warm-up made in the measured time over those that fell due in it.
+	leftOverShare = 0.01
 )
 
 func (m *measurement) row() result.Row {
@@ -69,7 +72,8 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if r.WaitMS.Count > 0 {
 		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
 	}
-	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // into memory
+	// Into memory.
+	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	r.Histogram = string(histogram)
 	if r.Seconds > 0 {
 		step := time.Duration(m.window.interval()).Seconds()
@@ -152,20 +156,23 @@ func latency(t *durations) result.Latency {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// nearestRank is the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the
-// rank half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
+// nearestRank is the percentile by nearest rank, whose rank is rounded up. The library's
+// own ValueAtQuantile rounds the rank half up, and so takes the 257th of 260 values for
+// the 99th percentile, though 1.2% of them are larger.
 func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 	n := h.TotalCount()
 	rank := (n*perMille + 999) / 1000
 	return h.ValueAtQuantile(100 * float64(rank) / float64(n)) // which rounds to rank
 }
 
-var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is returned, wrapped, by NothingBought.
+// ErrNothingBought is returned, wrapped, by NothingBought.
+var ErrNothingBought = errors.New("nothing was bought")
 
 const enough = time.Second // how long a row has to last before it should have a purchase
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase and one of them, of
-// a second or more, has no excuse: buyers without coins or, if no items circulate, sellers that kept taking the locks.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without
+// a purchase and one of them, of a second or more, has no excuse: buyers without coins
+// or, if no items circulate, sellers that kept taking the locks.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
@@ -174,7 +181,8 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	for _, r := range rows {
 		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
-		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a shorter one that took longer stood still
+		// A shorter one that took longer stood still.
+		lasted := planned >= enough && r.Seconds >= enough.Seconds()
 		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
 				"%d orders were given up under contention, and %d locks could not be released; "+

@@ -19,7 +19,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// TestNearestRank: the percentile of a histogram is that of its sorted values, at the rank rounded up.
+// TestNearestRank: the percentile of a histogram is that of its sorted values,
+// at the rank rounded up.
 func TestNearestRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Below 256 us a histogram keeps values exactly.
@@ -40,7 +41,8 @@ func TestNearestRank(t *testing.T) {
 			}
 		}
 	})
-	// Where the rank is no whole number and its fraction is below a half, the library takes the value before.
+	// Where the rank is no whole number and its fraction is below a half, the
+	// library takes the value before.
 	d := newDurations()
 	for us := range 160 {
 		d.note(time.Duration(us+1) * time.Microsecond)
@@ -50,7 +52,8 @@ func TestNearestRank(t *testing.T) {
 	}
 }
 
-// TestTallies: sums, histograms and what is the longest of two workers are those of one who did all.
+// TestTallies: sums, histograms and what is the longest of two workers are
+// those of one who did all.
 func TestTallies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWindow()
@@ -92,7 +95,8 @@ func TestTallies(t *testing.T) {
 	})
 }
 
-// Orders that gave up are told from listings that did: of more than all orders nobody can give up.
+// Orders that gave up are told from listings that did: of more than all orders
+// nobody can give up.
 func TestContendedOrders(t *testing.T) {
 	w := newWindow()
 	w.begin(0, time.Hour)
@@ -123,7 +127,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestHistogram: what is stored tells the same as the numbers beside it, and is read as it was written.
+// TestHistogram: what is stored tells the same as the numbers beside it, and is
+// read as it was written.
 func TestHistogram(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
@@ -152,8 +157,9 @@ func TestHistogram(t *testing.T) {
 	})
 }
 
-// TestNothingBought: a row without a purchase has a warning, unless the buyers could not pay. A strategy that bought
-// nothing in any of its rows has failed, unless sellers were faster or its rows too short.
+// TestNothingBought: a row without a purchase has a warning, unless the buyers could not
+// pay. A strategy that bought nothing in any of its rows has failed, unless sellers were
+// faster or its rows too short.
 func TestNothingBought(t *testing.T) {
 	refused := func(err error) map[string]int64 { return map[string]int64{market.Reason(err): 1} }
 	for name, c := range map[string]struct {

@@ -21,16 +21,19 @@ import (
 )
 
 const (
-	// failedGrace is how long operations may go on after the environment failed: a lock may never be released any more.
+	// failedGrace is how long operations may go on after the environment failed: a lock
+	// may never be released any more.
 	failedGrace = time.Second
 	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
 )
 
-// Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in
-// flight are finished and the row is audited and removed all the same; its status is then Interrupted.
+// Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx
+// ends, the operations in flight are finished and the row is audited and removed all the
+// same; its status is then Interrupted.
 //
-// An error means that the environment failed: the row holds what was measured until then, Incomplete, and audited if
-// that was possible. A *PointError means that p cannot be measured: the row is empty. A violation is no error.
+// An error means that the environment failed: the row holds what was measured until then,
+// Incomplete, and audited if that was possible. A *PointError means that p cannot be
+// measured: the row is empty. A violation is no error.
 func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
@@ -48,8 +51,9 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	return row, err
 }
 
-// Measure runs one row with the Purchasers that open makes, in place of o.Subject. Duration, Seed and Keys of o have
-// defaults. Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
+// Measure runs one row with the Purchasers that open makes, in place of o.Subject.
+// Duration, Seed and Keys of o have defaults. Without o.Dial it starts a private
+// redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject = strategies.Own("own", open)
 	o.Duration, o.Seed = cmp.Or(o.Duration, DefaultDuration), cmp.Or(o.Seed, DefaultSeed)
@@ -73,7 +77,8 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
-		if !m.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is no use to anybody
+		// half a market, perhaps without its note, is no use to anybody
+		if !m.Keep || errors.Is(err, ErrKeysLost) {
 			if left := m.remove(lasting); left != nil {
 				row.Warn(result.KeysStay, 0, left.Error())
 				err = errors.Join(err, left)
@@ -94,7 +99,8 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
 	if cluster := m.market.cluster; cluster != nil {
-		_ = cluster.Refresh(lasting) // the market may have another master by now; if nobody says so, the audit fails
+		// The market may have another master by now; if nobody says so, the audit fails.
+		_ = cluster.Refresh(lasting)
 	}
 	if !errors.Is(err, ErrKeysLost) {
 		var auditing error
@@ -107,7 +113,8 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	return row, errors.Join(err, m.market.finishHistory(lasting, m.history))
 }
 
-// A measurement is one row while it is measured: its market, its workers, and what they share.
+// A measurement is one row while it is measured: its market, its workers, and
+// what they share.
 type measurement struct {
 	Options
 	point           result.Point
@@ -140,7 +147,8 @@ func newMeasurement(p result.Point, o Options) *measurement {
 
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers) }
 
-// prepare seeds and stocks the market, and connects the workers. On an error nothing stays open, but keys may stay.
+// prepare seeds and stocks the market, and connects the workers. On an error nothing
+// stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
 	m.market.ours, err = m.market.seed(ctx)
 	if err != nil {
@@ -189,7 +197,8 @@ func (m *measurement) close() (err error) {
 	return errors.Join(err, m.market.process.Close())
 }
 
-// work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
+// work loads the row: warm-up, measured time, loaded end, and an end without
+// load, in which every worker ends.
 func (m *measurement) work(ctx context.Context) {
 	// An operation outlives an interrupt, so that it can end well, but not its limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -229,7 +238,8 @@ func (m *measurement) work(ctx context.Context) {
 	everybody.Wait()
 }
 
-// watch reads what is used at the two ends of the measured time, and returns when the load has ended.
+// watch reads what is used at the two ends of the measured time, and returns
+// when the load has ended.
 func (m *measurement) watch() {
 	defer time.AfterFunc(time.Until(m.window.from)+m.Duration, m.window.end).Stop()
 	if m.Warmup > 0 { // otherwise what work read before the workers began will do
@@ -254,7 +264,8 @@ func (m *measurement) watch() {
 	m.market.relisted.ring() // wakes whoever still waits for it
 }
 
-// underway counts operations that began in the window and have not ended, and orders due in it that still wait.
+// underway counts operations that began in the window and have not ended, and
+// orders due in it that still wait.
 func (m *measurement) underway() (n int64) {
 	if m.open != nil {
 		n = m.open.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))

@@ -50,7 +50,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestFatal: what only the environment can have caused stops the row, and what was measured is kept.
+// TestFatal: what only the environment can have caused stops the row, and what
+// was measured is kept.
 func TestFatal(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for _, c := range []struct {
@@ -91,7 +92,8 @@ func failAt(t *testing.T, n int, cause error) strategies.Spec {
 	})
 }
 
-// TestSettled: a purchase that was made although the client was not told is found by the audit, and not lost.
+// TestSettled: a purchase that was made although the client was not told is
+// found by the audit, and not lost.
 func TestSettled(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		told := onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
@@ -111,8 +113,9 @@ func TestSettled(t *testing.T) {
 	})
 }
 
-// TestWarmupIsAudited: what is bought in the warm-up is not counted, but the ledgers know of it, or the audit would
-// not pass. The user stops the row after 50 purchases, before the warm-up is over.
+// TestWarmupIsAudited: what is bought in the warm-up is not counted, but the ledgers
+// know of it, or the audit would not pass. The user stops the row after 50
+// purchases, before the warm-up is over.
 func TestWarmupIsAudited(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +201,8 @@ func TestPrivateServerDies(t *testing.T) {
 	}
 }
 
-// TestUndeclaredKeys: a key that the subject does not list would stay on a user's server, and is found on ours.
+// TestUndeclaredKeys: a key that the subject does not list would stay on a user's
+// server, and is found on ours.
 func TestUndeclaredKeys(t *testing.T) {
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
@@ -220,8 +224,8 @@ func TestUndeclaredKeys(t *testing.T) {
 	}
 }
 
-// TestUnsafeIsCaught: the control loses items and coins when several buy, and the audit tells. On a busy machine that
-// takes longer.
+// TestUnsafeIsCaught: the control loses items and coins when several buy, and the audit
+// tells. On a busy machine that takes longer.
 func TestUnsafeIsCaught(t *testing.T) {
 	s := testkit.Local(t)
 	for length := 700 * time.Millisecond; ; length *= 4 {

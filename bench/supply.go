@@ -62,8 +62,9 @@ func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, e
 	return funds, nil
 }
 
-// glance is how many listings a worker looks at in one go. In an open loop they are so few that most are still there
-// when a buyer comes to the last one, although the other buyers buy as many meanwhile.
+// glance is how many listings a worker looks at in one go. In an open loop they are so
+// few that most are still there when a buyer comes to the last one, although the other
+// buyers buy as many meanwhile.
 func (m *rowMarket) glance() int {
 	if m.point.Rate == 0 {
 		return glanceSize
@@ -83,8 +84,9 @@ func listings(p result.Point) int {
 	return listingsEach * p.Mix.Buyers
 }
 
-// stockUp makes and lists the items with which a market begins, many at once. They are divided among the sellers or, if
-// items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.
+// stockUp makes and lists the items with which a market begins, many at once. They are
+// divided among the sellers or, if items circulate, among the buyers. The strategy has no
+// part in it: a million items would take it longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
 	hot := min(m.point.Hot, wallets(m.point)) // owners: each has an account of its own
@@ -102,7 +104,8 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	}
 	defer conn.Close()
 	for i, w := range owners {
-		for left := (m.stock + len(owners) - 1 - i) / len(owners); left > 0; left -= market.BatchSize { // equal parts
+		// equal parts
+		for left := (m.stock + len(owners) - 1 - i) / len(owners); left > 0; left -= market.BatchSize {
 			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}

@@ -28,8 +28,9 @@ func hotConfig(t testing.TB, s *backend.Server, subject strategies.Spec, items, 
 	return c
 }
 
-// TestListingsUp: the market in which a row begins, who listed it, and that none of it is counted. Sellers go on with
-// what is left of their last batch, and an open loop keeps up what it begins with.
+// TestListingsUp: the market in which a row begins, who listed it, and that none of it
+// is counted. Sellers go on with what is left of their last batch, and an open loop
+// keeps up what it begins with.
 func TestListingsUp(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for name, c := range map[string]struct {
@@ -79,8 +80,9 @@ func TestListingsUp(t *testing.T) {
 	})
 }
 
-// TestHotItemsCirculate: with every strategy buyers sell each other what they buy, every purchase is listed again, the
-// audit follows each item, and nothing is left. One item does for 64 buyers.
+// TestHotItemsCirculate: with every strategy buyers sell each other what they buy,
+// every purchase is listed again, the audit follows each item, and nothing is left.
+// One item does for 64 buyers.
 func TestHotItemsCirculate(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -113,7 +115,8 @@ func TestHotItemsCirculate(t *testing.T) {
 	})
 }
 
-// TestHotItemSoldTwice: two buyers of an item hold it in their hands at once, and the audit says so.
+// TestHotItemSoldTwice: two buyers of an item hold it in their hands at once,
+// and the audit says so.
 func TestHotItemSoldTwice(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "unsafe"), 1, 2)
@@ -138,8 +141,8 @@ func TestHotItemSoldTwice(t *testing.T) {
 	})
 }
 
-// TestRelist: what was bought is listed again until it is, unless it is gone or the row has ended. Waits are counted as
-// those of listings, and the buyer's time adds up.
+// TestRelist: what was bought is listed again until it is, unless it is gone or the row
+// has ended. Waits are counted as those of listings, and the buyer's time adds up.
 func TestRelist(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []error
@@ -187,8 +190,8 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestHotBuyersKeepOn: a buyer who cannot pay may earn. One who finds nothing looks again when something is listed, and
-// does not wait beyond the end of the row.
+// TestHotBuyersKeepOn: a buyer who cannot pay may earn. One who finds nothing looks again
+// when something is listed, and does not wait beyond the end of the row.
 func TestHotBuyersKeepOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poor := 2
@@ -235,7 +238,8 @@ func (s someTimes) browse(_ context.Context, orders []market.Order, buyer market
 	return orders, nil
 }
 
-// TestHotHistory: the history of items that circulate is one that has an order, and holds every listing.
+// TestHotHistory: the history of items that circulate is one that has an order,
+// and holds every listing.
 func TestHotHistory(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "fine"), 2, 3)

@@ -12,8 +12,9 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two
-// significant digits, which takes 20 KB. Those of a kind that a worker never measures have none, and stay empty.
+// durations are some durations of one kind: their sum, the longest, and a histogram from
+// 1 us to 60 s with two significant digits, which takes 20 KB. Those of a kind that a
+// worker never measures have none, and stay empty.
 type durations struct {
 	sum, longest time.Duration
 	clipped      int64 // durations above 60 s, which the histogram holds as 60 s
@@ -56,7 +57,8 @@ const (
 	kinds // how many there are
 )
 
-// counter is a number that workers count. A new one is a line here, one that counts it, and one in row.go.
+// counter is a number that workers count. A new one is a line here, one that
+// counts it, and one in row.go.
 type counter int
 
 const (
@@ -86,7 +88,8 @@ const (
 	counters   // how many there are
 )
 
-// A tally is what one worker counts, added once at the end. It takes no mutex, and allocates only for new reasons.
+// A tally is what one worker counts, added once at the end. It takes no mutex, and
+// allocates only for new reasons.
 type tally struct {
 	window  *window
 	count   [counters]int64
@@ -96,8 +99,9 @@ type tally struct {
 	lockHold time.Duration // of purchases that began in it
 	traffic  traffic       // of orders that began in it
 
-	// Clipped to the window: how long a buyer was there, how long a worker did anything or waited for something to buy,
-	// and how long it made orders. ordersWhole is how long orders that began in the window took, not clipped.
+	// Clipped to the window: how long a buyer was there, how long a worker did anything
+	// or waited for something to buy, and how long it made orders. ordersWhole is how
+	// long orders that began in the window took, not clipped.
 	present, busy, orders, ordersWhole time.Duration
 
 	course [courseIntervals]int64 // purchases by the interval in which they ended
@@ -131,7 +135,8 @@ func (t *tally) add(b *tally) {
 	}
 }
 
-// traffic is what a worker and its locks exchanged with servers, except in the background or over shared connections.
+// traffic is what a worker and its locks exchanged with servers, except in the
+// background or over shared connections.
 type traffic struct{ market, lockServers backend.Counts }
 
 func (t traffic) sub(b traffic) traffic {
@@ -142,10 +147,12 @@ func (t traffic) add(b traffic) traffic {
 	return traffic{t.market.Add(b.market), t.lockServers.Add(b.lockServers)}
 }
 
-// A span is when an operation was made. It was asked for at its start or, in an open loop, when it was due.
+// A span is when an operation was made. It was asked for at its start or, in an
+// open loop, when it was due.
 type span struct{ asked, start, end int64 }
 
-// operation counts what all operations have in common, and reports whether it began in the window.
+// operation counts what all operations have in common, and reports whether it
+// began in the window.
 func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
 	if s.start < 0 && s.end >= int64(t.window.length)/2 {
 		t.count[fromWarmup]++
@@ -214,8 +221,9 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 
 func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }
 
-// A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
-// length, or earlier: at an interrupt, a failure, or when no buyer is left. [measurement.work] says what follows it.
+// A window is when a row is measured, and when its load ends. Times are in ns after the
+// warm-up. It is over after its length, or earlier: at an interrupt, a failure, or when
+// no buyer is left. [measurement.work] says what follows it.
 type window struct {
 	from   time.Time // the end of the warm-up
 	length time.Duration
@@ -259,7 +267,8 @@ func (w *window) end() {
 	})
 }
 
-// stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
+// stop asks the workers to stop, and ends the measured time if it is not over. The
+// first call decides on the status.
 func (w *window) stop(status stored.Status) {
 	w.stopping.Do(func() {
 		w.status = status // before end wakes somebody who may stop it, too

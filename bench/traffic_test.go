@@ -23,7 +23,8 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// connected is a row whose market is open and whose workers are connected, and do nothing yet. It counts from now on.
+// connected is a row whose market is open and whose workers are connected, and do
+// nothing yet. It counts from now on.
 func connected(t testing.TB, c plan) *measurement {
 	t.Helper()
 	c.timed(time.Hour)
@@ -33,13 +34,15 @@ func connected(t testing.TB, c plan) *measurement {
 	return m
 }
 
-// TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver counts neither more nor less,
-// also of a strategy of one's own. A seller lists, and when it has ended a buyer buys.
+// TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver
+// counts neither more nor less, also of a strategy of one's own. A seller lists, and
+// when it has ended a buyer buys.
 //
-//   - watch: WATCH; ZSCORE; HGET; MULTI, HINCRBY, HINCRBY, SADD, ZREM, EXEC, which ends the watch.
+//   - watch: WATCH; ZSCORE; HGET; MULTI, HINCRBY, HINCRBY, SADD, ZREM, EXEC,
+//     which ends the watch.
 //   - unsafe: ZSCORE; HGET; HGET; HSET; HSET; SADD; ZREM.
-//   - coarse, fine: SETNX; MULTI, ZSCORE, HGET, EXEC; MULTI and the four writes, EXEC; and the release as printed:
-//     WATCH; GET; MULTI, DEL, EXEC.
+//   - coarse, fine: SETNX; MULTI, ZSCORE, HGET, EXEC; MULTI and the four writes, EXEC;
+//     and the release as printed: WATCH; GET; MULTI, DEL, EXEC.
 //   - fine-wallet: a second SETNX and a second release.
 func TestRoundTrips(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -66,7 +69,8 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-// inTurn runs a row of 1x1 in which the buyer starts when the seller has ended, and buys 30 items.
+// inTurn runs a row of 1x1 in which the buyer starts when the seller has ended,
+// and buys 30 items.
 func inTurn(t *testing.T, c plan) result.Row {
 	t.Helper()
 	m := connected(t, c)
@@ -96,9 +100,10 @@ func buySome(t *testing.T, w *worker, wanted int64) {
 	}
 }
 
-// TestTrafficInVain: each purchase is aborted once before it is applied, and each item is first ordered at a wrong
-// price. A try of watch is WATCH; ZSCORE; HGET; MULTI to EXEC: 9 commands in 4 round trips. One that is refused is
-// WATCH; ZSCORE; HGET; UNWATCH. All of it is what the purchase took.
+// TestTrafficInVain: each purchase is aborted once before it is applied, and each item is
+// first ordered at a wrong price. A try of watch is WATCH; ZSCORE; HGET; MULTI to EXEC: 9
+// commands in 4 round trips. One that is refused is WATCH; ZSCORE; HGET; UNWATCH. All of
+// it is what the purchase took.
 func TestTrafficInVain(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
@@ -134,12 +139,14 @@ func TestTrafficInVain(t *testing.T) {
 	})
 }
 
-// What a lock costs on servers of its own is counted apart from what the market costs, which is 2 round trips (the
-// reads, the writes) in 10 commands.
+// What a lock costs on servers of its own is counted apart from what the market costs,
+// which is 2 round trips (the reads, the writes) in 10 commands.
 //
 //   - redlock: SET and, by EVALSHA, a delete on each of 5 masters.
-//   - zookeeper: the node is created; the node is read and the queue is listed, mostly together; the node is deleted.
-//   - etcd: the key is put if it is not there, with a look at the queue; and deleted if it is the lock's.
+//   - zookeeper: the node is created; the node is read and the queue is listed, mostly
+//     together; the node is deleted.
+//   - etcd: the key is put if it is not there, with a look at the queue; and
+//     deleted if it is the lock's.
 func TestLockServersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
@@ -173,12 +180,14 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	}
 }
 
-// TestBackground: renewals and subscriptions are counted, and no purchase pays for them; and who polled is told.
+// TestBackground: renewals and subscriptions are counted, and no purchase pays for
+// them; and who polled is told.
 func TestBackground(t *testing.T) {
 	s := testkit.Local(t)
 	for name, some := range map[string]bool{"coarse:set-px": false, "coarse:redisson": true} {
 		var row result.Row
-		for length := 300 * time.Millisecond; ; length *= 4 { // until both have waited and subscribed, on a busy machine too
+		// until both have waited and subscribed, on a busy machine too
+		for length := 300 * time.Millisecond; ; length *= 4 {
 			c := config(t, s, spec(t, name))
 			c.Mix = mix5x5
 			c.timed(length)
@@ -202,7 +211,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestRenewalIsInTheBackground: one that happens while the worker is held with its lock, and does nothing.
+// TestRenewalIsInTheBackground: one that happens while the worker is held with
+// its lock, and does nothing.
 func TestRenewalIsInTheBackground(t *testing.T) {
 	s := testkit.Local(t)
 	c := config(t, s, spec(t, "coarse:set-px+watchdog:renew=10ms"))
@@ -234,8 +244,8 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 	}
 }
 
-// TestSharedConnection: what goes over a connection that workers share is nobody's. A row says that it does not know,
-// and not that it was nothing; what was bought is right.
+// TestSharedConnection: what goes over a connection that workers share is nobody's. A row
+// says that it does not know, and not that it was nothing; what was bought is right.
 func TestSharedConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "lua-shared"))
@@ -253,9 +263,10 @@ func TestSharedConnection(t *testing.T) {
 	})
 }
 
-// TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is compared with what the
-// server says that it got: commands are those of INFO commandstats, browsing excluded, and the writes of aborted
-// transactions, which were sent and never ran; round trips are the times that the server read from a connection.
+// TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is
+// compared with what the server says that it got: commands are those of INFO
+// commandstats, browsing excluded, and the writes of aborted transactions, which were
+// sent and never ran; round trips are the times that the server read from a connection.
 func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"watch", "coarse", "fine", "fine-wallet", "unsafe"} {
@@ -286,8 +297,8 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 	}
 }
 
-// served is how many commands the server has run and how often it has read from a connection, but for
-// INFO and browsing.
+// served is how many commands the server has run and how often it has read from a
+// connection, but for INFO and browsing.
 func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
 	t.Helper()
 	calls := testkit.Must(conn.InfoFields(t.Context(), "commandstats"))(t)

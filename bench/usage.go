@@ -18,17 +18,21 @@ import (
 
 const usageTimeout = time.Second // bounds one look at what a server has used
 
-// A row should measure Redis, or the contention that the row is about. It measures this process instead if all of this
-// holds: the process used fullCores of the cores that it may use, or together with a server on this machine fullCores
-// of all; the server's main thread, which runs all commands, did not use fullCores of one; and purchases spent less
-// than mostlyWaiting of their time waiting for locks. With more waiting, faster clients would contend as much.
+// A row should measure Redis, or the contention that the row is about. It measures this
+// process instead if all of this holds: the process used fullCores of the cores that it
+// may use, or together with a server on this machine fullCores of all; the server's main
+// thread, which runs all commands, did not use fullCores of one; and purchases spent
+// less than mostlyWaiting of their time waiting for locks. With more waiting, faster
+// clients would contend as much.
 const (
 	fullCores     = 0.9
 	mostlyWaiting = 0.5
-	othersBusy    = 0.05 // of all cores, by other processes and machines: with more a row has a warning
+	// Of all cores, by other processes and machines: with more a row has a warning.
+	othersBusy = 0.05
 )
 
-// A meter reads what the server of a row has used. Its connection, which the guard shares, costs the workers nothing.
+// A meter reads what the server of a row has used. Its connection, which the guard
+// shares, costs the workers nothing.
 type meter struct {
 	conn *backend.Conn // nil: it cannot be asked
 	here bool          // the server shares this machine's cores
@@ -44,7 +48,8 @@ type reading struct {
 	background      backend.Counts
 }
 
-// openMeter connects to the server of the seeded market. If it cannot be reached, the row is without its usage.
+// openMeter connects to the server of the seeded market. If it cannot be reached,
+// the row is without its usage.
 func (m *measurement) openMeter(ctx context.Context) {
 	if m.Dial == nil {
 		return
@@ -63,7 +68,8 @@ func (m *measurement) openMeter(ctx context.Context) {
 	m.meter = meter{conn: conn, here: address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()}
 }
 
-// used is the processor time of the server's main thread; -1: it tells nobody, as miniredis, or not this user.
+// used is the processor time of the server's main thread; -1: it tells nobody, as
+// miniredis, or not this user.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -95,7 +101,8 @@ func (m *measurement) read() reading {
 	return r
 }
 
-// addUsage adds to a row what was used in its window, and warns if the clients or other processes limited the row.
+// addUsage adds to a row what was used in its window, and warns if the clients or
+// other processes limited the row.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	seconds := m.last.at.Sub(m.first.at).Seconds()
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
@@ -129,7 +136,8 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		others -= server
 	}
 	others = max(0, others)
-	// Replicas, lock servers and programs may work on this machine as well, and nobody asks them how much they use.
+	// Replicas, lock servers and programs may work on this machine as well, and nobody
+	// asks them how much they use.
 	kind, _ := m.Subject.Lock()
 	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
 		others = 0

@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// TestServerCPUIsThatOfTheKernel: the processor time of a server is that of its main thread as the kernel counts it.
+// TestServerCPUIsThatOfTheKernel: the processor time of a server is that of its main
+// thread as the kernel counts it.
 func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	s := testkit.Local(t)
 	conn := testkit.Must(backend.Dial(backend.WaitingForReplies(t.Context(), time.Minute), s.Target))(t)

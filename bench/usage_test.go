@@ -13,12 +13,14 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// TestUsage: a row on a server that tells has all of it, and one on miniredis what this process and this machine know.
+// TestUsage: a row on a server that tells has all of it, and one on miniredis what this
+// process and this machine know.
 func TestUsage(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		var row result.Row
-		for lasts := 200 * time.Millisecond; lasts < 10*time.Second; lasts *= 4 { // on a machine that stood still
+		// on a machine that stood still
+		for lasts := 200 * time.Millisecond; lasts < 10*time.Second; lasts *= 4 {
 			c.timed(lasts)
 			row = testkit.Must(c.run(t.Context()))(t)
 			if row.ClientCPU != nil && *row.ClientCPU > 0 {
@@ -44,7 +46,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestNoReply: a row says for how long its server gave no reply, if that is a tenth of the row or a second.
+// TestNoReply: a row says for how long its server gave no reply, if that is a
+// tenth of the row or a second.
 func TestNoReply(t *testing.T) {
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
@@ -77,7 +80,8 @@ func TestNoReply(t *testing.T) {
 	}
 }
 
-// TestUsageWarnings: who was the limit of a row of ten seconds on this machine, by what was used of its cores.
+// TestUsageWarnings: who was the limit of a row of ten seconds on this machine,
+// by what was used of its cores.
 func TestUsageWarnings(t *testing.T) {
 	cores := 10 * float64(runtime.NumCPU())
 	for name, c := range map[string]struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of the throughput and the course;
-// one that began in it is part of the waits, whole.
+// TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of
+// the throughput and the course; one that began in it is part of the waits, whole.
 func TestCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const s, between = time.Second, endLooks / 2 // none begins or ends just when the row looks
@@ -40,15 +40,16 @@ func TestCounted(t *testing.T) {
 		if r.BusyBuyers != 1 || r.PresentBuyer != 1 || r.Cut != 0 {
 			t.Errorf("%v buyers busy, %v there, %d cut", r.BusyBuyers, r.PresentBuyer, r.Cut)
 		}
-		// The purchase that began at 32 s, when the loaded end is just about to be over, is ended without load.
+		// The purchase that began at 32 s, when the loaded end is just about to be over,
+		// is ended without load.
 		if took := time.Since(start); took != 44*s+between {
 			t.Errorf("the row took %s", took)
 		}
 	})
 }
 
-// processor is what buyers share: it gives each an equal part of its time, so that a purchase that needs 20 ms takes
-// as many times that as there are buyers under way.
+// processor is what buyers share: it gives each an equal part of its time, so that a
+// purchase that needs 20 ms takes as many times that as there are buyers under way.
 type processor struct{ underway atomic.Int64 }
 
 func (p *processor) purchase(context.Context, market.Order) (market.Receipt, error) {
@@ -61,8 +62,9 @@ func (p *processor) purchase(context.Context, market.Order) (market.Receipt, err
 	return market.Receipt{}, nil
 }
 
-// TestLoadedEnd: each of 25 buyers waits half a second in a row of two, also those who were waiting when the measured
-// time was over, because the others go on. Were all asked to stop then, the last would find the processor free.
+// TestLoadedEnd: each of 25 buyers waits half a second in a row of two, also those who
+// were waiting when the measured time was over, because the others go on. Were all asked
+// to stop then, the last would find the processor free.
 func TestLoadedEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared processor
@@ -115,15 +117,16 @@ func TestEndsAreLimited(t *testing.T) {
 	})
 }
 
-// TestInterrupt: the purchase under way when the user stops a row ends well, without a loaded end, and
-// its wait is counted.
+// TestInterrupt: the purchase under way when the user stops a row ends well, without a
+// loaded end, and its wait is counted.
 func TestInterrupt(t *testing.T) {
 	for at, want := range map[time.Duration]struct {
 		seconds                 float64
 		bought, waits, row, cut int64
 	}{
-		500 * time.Millisecond:   {0, 0, 0, 3, 0},
-		5 * time.Second:          {4, 1, 1, 6, 2}, // the one from 0 to 3 s belongs to the warm-up, but ended in the row
+		500 * time.Millisecond: {0, 0, 0, 3, 0},
+		// The one from 0 to 3 s belongs to the warm-up, but ended in the row.
+		5 * time.Second:          {4, 1, 1, 6, 2},
 		14500 * time.Millisecond: {13, 4, 4, 15, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -167,7 +170,8 @@ func TestFailureEndsTheRow(t *testing.T) {
 		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
 			t.Errorf("%s, %v, %d unknown in %v s", r.Status, m.window.failure, r.Unknown, r.Seconds)
 		}
-		// Of two timers at one instant either comes first: a worker may begin one more pause when the grace ends.
+		// Of two timers at one instant either comes first: a worker may begin one more
+		// pause when the grace ends.
 		took, ends := time.Since(start), time.Second+failedGrace
 		if took < ends || took > ends+pause {
 			t.Errorf("it took %s, want %s", took, ends)
@@ -175,7 +179,8 @@ func TestFailureEndsTheRow(t *testing.T) {
 	})
 }
 
-// TestLimits: the ends of a row allow an operation what its strategy allows it, and what it does besides.
+// TestLimits: the ends of a row allow an operation what its strategy allows it,
+// and what it does besides.
 func TestLimits(t *testing.T) {
 	usual := Options{Subject: inRedis}.limit(result.Point{})
 	for name, want := range map[string]time.Duration{
@@ -193,8 +198,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestShortRows: a row says when it is too short for its longest waits, when the warm-up reaches into it, when its
-// halves differ, and when it has too few purchases to tell. One that is long enough says nothing of the kind.
+// TestShortRows: a row says when it is too short for its longest waits, when the warm-up
+// reaches into it, when its halves differ, and when it has too few purchases to tell. One
+// that is long enough says nothing of the kind.
 func TestShortRows(t *testing.T) {
 	const buyers = 20
 	takes := func(early, late time.Duration) func() purchasing {
@@ -278,7 +284,8 @@ func TestTimesOff(t *testing.T) {
 	})
 }
 
-// TestClipped: waits above a minute are kept as they are in the mean, and as a minute in the histogram.
+// TestClipped: waits above a minute are kept as they are in the mean, and as a
+// minute in the histogram.
 func TestClipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := on1x1(Options{Duration: 122 * time.Second})

@@ -38,10 +38,11 @@ type worker struct {
 	work      *otherWork // nil: none
 	random    *rand.Rand
 
-	tally    *tally
-	ledger   *market.Ledger
-	history  *history.Recorder // nil: nothing is recorded
-	underway atomic.Int64      // when the operation under way began, on the window's clock; idle: there is none
+	tally   *tally
+	ledger  *market.Ledger
+	history *history.Recorder // nil: nothing is recorded
+	// When the operation under way began, on the window's clock; idle: there is none.
+	underway atomic.Int64
 
 	carried     backend.Stats // what its own connection has carried
 	lockServers backend.Stats // what its locks exchange with servers of their own
@@ -108,7 +109,8 @@ func (w *worker) since(start time.Time) span {
 	return span{at, at, w.at(time.Now())}
 }
 
-// listNext offers the seller's next item. When none is left it first mints a batch, which is not measured.
+// listNext offers the seller's next item. When none is left it first mints a
+// batch, which is not measured.
 func (w *worker) listNext(ctx context.Context) error {
 	if w.next >= w.last {
 		if err := w.mint(ctx, w.supply); err != nil {
@@ -149,7 +151,8 @@ func (w *worker) mint(ctx context.Context, from supply) error {
 	return err
 }
 
-// browse returns some listings as orders, in random order. It is not measured. The slice is good until the next call.
+// browse returns some listings as orders, in random order. It is not measured. The slice
+// is good until the next call.
 func (w *worker) browse(ctx context.Context) (_ []market.Order, err error) {
 	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)
 	if err != nil {
@@ -180,7 +183,8 @@ func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Ti
 	return err
 }
 
-// fatal reports whether an operation failed because of the environment. A row that went on would measure the failure.
+// fatal reports whether an operation failed because of the environment. A row that went
+// on would measure the failure.
 func fatal(err error) bool {
 	return err != nil && (!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
 }
@@ -198,7 +202,8 @@ func (w *worker) steps() step.Observer {
 	return w.work.observe
 }
 
-// otherWork takes time, no core and no memory between an operation's reads and its write, as a remote call does.
+// otherWork takes time, no core and no memory between an operation's reads and its
+// write, as a remote call does.
 type otherWork struct {
 	lasts time.Duration
 	alarm alarm.Alarm

@@ -12,12 +12,14 @@ import (
 
 const (
 	maxProblems = 10 // how many problems of items, and of accounts, are described; all are counted
-	mostApplied = 3  // operations of unknown outcome on one item, at most; a client ends with its first
+	// Operations of unknown outcome on one item, at most; a client ends with its first.
+	mostApplied = 3
 )
 
-// Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept the
-// ledgers: the listings and sales that clients were told of must lead from who minted an item to where it lies. An
-// error means that the market could not be read. It needs about 25 bytes of memory for each item and each operation.
+// Audit accounts for every coin and item of a market at rest, opened with o and traded on
+// by the clients that kept the ledgers: the listings and sales that clients were told of
+// must lead from who minted an item to where it lies. An error means that the market
+// could not be read. It needs about 25 bytes of memory for each item and each operation.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
 	if err := r.readItems(ctx, a.look); err != nil {
@@ -30,7 +32,8 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return a.result, nil
 }
 
-// AuditFunds audits accounts alone, and takes operations of unknown outcome as not applied. It describes every problem.
+// AuditFunds audits accounts alone, and takes operations of unknown outcome as not
+// applied. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)
@@ -57,18 +60,21 @@ func (s spot) String() string {
 	return fmt.Sprintf("market: (seller %d, %v coins)", -s.place, s.price)
 }
 
-// auditor keeps the place of each item and the price at which it is listed. It knows who minted an item by its batch.
+// auditor keeps the place of each item and the price at which it is listed. It knows who
+// minted an item by its batch.
 type auditor struct {
-	opening   Opening
-	minters   []place         // by batch; 0: not minted
-	found     []place         // by item; 0: not found
-	prices    []float64       // by item, of those found on the market
-	deltas    []int64         // by account: how much its funds changed
-	buyers    []bool          // by account: whether an order was made for it
-	bad       map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
+	opening Opening
+	minters []place   // by batch; 0: not minted
+	found   []place   // by item; 0: not found
+	prices  []float64 // by item, of those found on the market
+	deltas  []int64   // by account: how much its funds changed
+	buyers  []bool    // by account: whether an order was made for it
+	// Items with a problem already counted; a map, because damage may hold any id.
+	bad       map[ItemID]bool
 	result    AuditResult
-	described int64        // how many problems of items, and how many of accounts, are described
-	came      map[spot]int // of the item that is judged: how often it came to a spot, less how often it left
+	described int64 // how many problems of items, and how many of accounts, are described
+	// Of the item that is judged: how often it came to a spot, less how often it left.
+	came map[spot]int
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
@@ -112,7 +118,8 @@ func (a *auditor) minter(id ItemID) place {
 	return a.minters[batchOf(id)]
 }
 
-// look notes where an item lies. SCAN may return an element twice, so the same place twice is no problem.
+// look notes where an item lies. SCAN may return an element twice, so the same
+// place twice is no problem.
 func (a *auditor) look(f found) {
 	at := spot{place(f.owner), f.price}
 	if f.listed {
@@ -216,7 +223,8 @@ func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 	}
 }
 
-// move notes that the item came to a spot n times more than it left it. A spot where both are equal is forgotten.
+// move notes that the item came to a spot n times more than it left it. A spot where
+// both are equal is forgotten.
 func (a *auditor) move(to spot, n int) {
 	a.came[to] += n
 	if a.came[to] == 0 {
@@ -230,7 +238,8 @@ func (a *auditor) trade(t trade, n int) {
 	a.move(to, n)
 }
 
-// settle decides which operations of unknown outcome were applied: the fewest that lead an item to where it lies.
+// settle decides which operations of unknown outcome were applied: the fewest that
+// lead an item to where it lies.
 func (a *auditor) settle(unsure []trade) {
 	applied := 0
 	for n := range min(len(unsure), mostApplied) + 1 {
@@ -243,7 +252,8 @@ func (a *auditor) settle(unsure []trade) {
 	a.result.NotApplied += int64(len(unsure) - applied)
 }
 
-// leads reports whether the item's way leads to where it lies with n of the operations, and books these if it does.
+// leads reports whether the item's way leads to where it lies with n of the
+// operations, and books these if it does.
 func (a *auditor) leads(unsure []trade, n int) bool {
 	if n == 0 {
 		return len(a.came) == 0

@@ -14,7 +14,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// A damage is done to a sound market in which user 1 has listed items 1 and 2 at 30 coins and user 2 has bought 1.
+// A damage is done to a sound market in which user 1 has listed items 1 and 2 at 30
+// coins and user 2 has bought 1.
 type damage struct {
 	name         string
 	do           func(w *world)
@@ -330,7 +331,8 @@ func TestAuditSettlesUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// An unsure batch of which something is there was minted, so what is missing of it was lost.
+// An unsure batch of which something is there was minted, so what is missing of
+// it was lost.
 func TestAuditFindsItemLostFromUnsureMint(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	first, err := market.Mint(w.ctx, w.conn, w.keys, 2)

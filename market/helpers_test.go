@@ -15,7 +15,8 @@ func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 
 var errLost = errors.New("the reply was lost")
 
-// world is a market of three accounts with 100 coins each. Users 1 and 3 own a batch of items; user 1 sells.
+// world is a market of three accounts with 100 coins each. Users 1 and 3 own a
+// batch of items; user 1 sells.
 type world struct {
 	testing.TB
 	ctx     context.Context
@@ -47,7 +48,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// lists moves an item of user 1 to the market, and notes in the ledger what its client got as the outcome.
+// lists moves an item of user 1 to the market, and notes in the ledger what its
+// client got as the outcome.
 func (w *world) lists(item market.ItemID, price int64, outcome error) {
 	w.Helper()
 	w.offers(item, 1, price, outcome)
@@ -60,7 +62,8 @@ func (w *world) offers(item market.ItemID, seller market.UserID, price int64, ou
 	w.ledger.Listed(market.Listing{Item: item, Seller: seller, Price: price}, outcome)
 }
 
-// buys moves a listed item of user 1 to user 2, and notes in the ledger what its client got as the outcome.
+// buys moves a listed item of user 1 to user 2, and notes in the ledger what
+// its client got as the outcome.
 func (w *world) buys(item market.ItemID, price int64, outcome error) {
 	w.Helper()
 	w.sells(market.Order{Item: item, Seller: 1, Buyer: 2, Price: price}, outcome)
@@ -74,7 +77,8 @@ func (w *world) sells(o market.Order, outcome error) {
 	w.ledger.Purchased(o, outcome)
 }
 
-// round sells item 2, which user 1 has listed at 30, to user 2, to 3, and back to 1, who lists it as before.
+// round sells item 2, which user 1 has listed at 30, to user 2, to 3, and back
+// to 1, who lists it as before.
 func (w *world) round() {
 	w.Helper()
 	for _, o := range []market.Order{

@@ -26,13 +26,15 @@ const (
 	runKey       = "run"
 )
 
-// keyTypes are the Redis types of a market's keys, by what follows the prefix. Those of locks are the locks' own.
+// keyTypes are the Redis types of a market's keys, by what follows the prefix. Those
+// of locks are the locks' own.
 var keyTypes = map[string]string{
 	usersKey: "hash", inventoryKey: "set", marketKey: "zset", versionKey: "string", outcomesKey: "hash", runKey: "hash",
 }
 
-// spelled matches what follows the prefix in the keys of a market and of its locks. A lock is named after the market,
-// an item or an account, and whatever it adds begins with a sign; without a name it is a key of all locks.
+// spelled matches what follows the prefix in the keys of a market and of its locks. A
+// lock is named after the market, an item or an account, and whatever it adds begins with
+// a sign; without a name it is a key of all locks.
 var spelled = regexp.MustCompile(`^(?:` +
 	`(` + usersKey + `|` + inventoryKey + `|` + versionKey + `)\d+|` +
 	`(` + marketKey + `|` + outcomesKey + `|` + runKey + `)|` +
@@ -40,7 +42,8 @@ var spelled = regexp.MustCompile(`^(?:` +
 	strings.TrimSuffix(lockKey, ":") + `(?::` + strings.TrimSuffix(usersKey, ":") + `)?` +
 	`)$`)
 
-// kind is what follows the prefix in a key, as keyTypes has it, empty for a lock's; ours: the key is this market's.
+// kind is what follows the prefix in a key, as keyTypes has it, empty for a lock's;
+// ours: the key is this market's.
 func (k Keys) kind(key string) (kind string, ours bool) {
 	name, under := strings.CutPrefix(key, k.prefix)
 	parts := spelled.FindStringSubmatch(name)
@@ -50,11 +53,12 @@ func (k Keys) kind(key string) (kind string, ours bool) {
 	return parts[1] + parts[2], true
 }
 
-// prefixes end in ':' and hold nothing by which they could match other people's keys. Every key repeats its prefix.
+// prefixes end in ':' and hold nothing by which they could match other people's keys.
+// Every key repeats its prefix.
 var prefixes = regexp.MustCompile(`^[^*?\[\]\\\x00-\x20\x7f]{1,250}:$`)
 
-// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:", or ErrPrefix, wrapped. On Redis Cluster
-// braces keep the market and its locks on one slot.
+// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:", or ErrPrefix,
+// wrapped. On Redis Cluster braces keep the market and its locks on one slot.
 func NewKeys(prefix string) (Keys, error) {
 	if !prefixes.MatchString(prefix) {
 		return Keys{}, fmt.Errorf("%w %.50q: it must be a name of at most 250 characters that ends in ':', for example "+
@@ -75,21 +79,26 @@ func (k Keys) Inventory(id UserID) string { return k.prefix + inventoryKey + dec
 // Market is the sorted set of listings: Member, scored by price.
 func (k Keys) Market() string { return k.prefix + marketKey }
 
-// Lock is the key of the lock called name. Locks that need more keys derive them from this one.
+// Lock is the key of the lock called name. Locks that need more keys derive
+// them from this one.
 func (k Keys) Lock(name string) string { return k.prefix + lockKey + name }
 
-// Fence is the string that says which holder of the lock called name registered last. It outlives that holder.
+// Fence is the string that says which holder of the lock called name registered
+// last. It outlives that holder.
 func (k Keys) Fence(name string) string { return k.prefix + fenceKey + name }
 
-// Version is the number of times that an item was listed or bought, where a strategy counts it.
+// Version is the number of times that an item was listed or bought, where a
+// strategy counts it.
 func (k Keys) Version(id ItemID) string { return k.prefix + versionKey + decimal(id) }
 
 func decimal[T ~int64](id T) string { return strconv.FormatInt(int64(id), 10) }
 
-// Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent).
+// Outcomes is the hash of workers to their last operation and its outcome (see
+// the parameter idempotent).
 func (k Keys) Outcomes() string { return k.prefix + outcomesKey }
 
-// Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
+// Run is the hash that says what a run made under the prefix, so that it can be
+// removed without a SCAN.
 func (k Keys) Run() string { return k.prefix + runKey }
 
 // Member is how a listing is spelled in the market: "<item>.<seller>".

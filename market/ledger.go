@@ -1,7 +1,8 @@
 package market
 
-// A Ledger is what one client knows: every operation that was applied for certain, and those whose outcome is unknown.
-// Audit joins them. The zero value is ready. It grows by 24 bytes an operation, without copying.
+// A Ledger is what one client knows: every operation that was applied for certain, and
+// those whose outcome is unknown. Audit joins them. The zero value is ready. It grows by
+// 24 bytes an operation, without copying.
 type Ledger struct {
 	minted  []mint
 	applied [][]trade
@@ -28,7 +29,8 @@ type trade struct {
 	seller, buyer place // no buyer: it is a listing
 }
 
-// A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
+// A place is where an item lies: the inventory of user n as n, offered by
+// seller n as -n, nowhere as 0.
 type place int32
 
 // way is the spots between which a trade moves its item.
@@ -84,10 +86,12 @@ func (l *Ledger) note(t trade, err error) {
 
 // AuditResult is what an audit found.
 type AuditResult struct {
-	Items         int64     // minted items that are in exactly the place they should be
-	Funds         int64     // coins found in all accounts
-	Opened        int64     // coins that all accounts began with
-	ItemProblems  int64     // items lost, doubled, bought twice, at another price than told, or in an unexplained place
+	Items  int64 // minted items that are in exactly the place they should be
+	Funds  int64 // coins found in all accounts
+	Opened int64 // coins that all accounts began with
+	// Items lost, doubled, bought twice, at another price than told, or in an
+	// unexplained place.
+	ItemProblems  int64
 	MoneyProblems int64     // accounts whose funds are not what their ledger says, or below zero
 	Applied       int64     // operations of unknown outcome that turned out to be applied
 	NotApplied    int64     // operations of unknown outcome that turned out not to be
@@ -111,17 +115,20 @@ type ProblemKind string
 // The kinds of problems.
 const (
 	TwoOwners   ProblemKind = "item in two inventories"
-	StillListed ProblemKind = "item still listed"        // and in an inventory, or listed by two
-	SoldTwice   ProblemKind = "one listing sold twice"   // two orders of it were applied, as clients were told
+	StillListed ProblemKind = "item still listed" // and in an inventory, or listed by two
+	// Two orders of it were applied, as clients were told.
+	SoldTwice   ProblemKind = "one listing sold twice"
 	BoughtTwice ProblemKind = "one listing bought twice" // the same of one buyer's orders
 	Nowhere     ProblemKind = "item nowhere"
-	Elsewhere   ProblemKind = "item elsewhere"    // it lies in another place than its trades lead to
-	MovedUntold ProblemKind = "item moved untold" // it was listed or bought by a client that was not told so
-	NoItem      ProblemKind = "no item"           // it was never minted, or belongs to nobody who has an account
-	NoFunds     ProblemKind = "no readable funds" // the account is gone, or holds no number
-	Overdrawn   ProblemKind = "account overdrawn"
-	TooFew      ProblemKind = "too few coins" // fewer than the account's operations say
-	TooMany     ProblemKind = "too many coins"
+	Elsewhere   ProblemKind = "item elsewhere" // it lies in another place than its trades lead to
+	// It was listed or bought by a client that was not told so.
+	MovedUntold ProblemKind = "item moved untold"
+	// It was never minted, or belongs to nobody who has an account.
+	NoItem    ProblemKind = "no item"
+	NoFunds   ProblemKind = "no readable funds" // the account is gone, or holds no number
+	Overdrawn ProblemKind = "account overdrawn"
+	TooFew    ProblemKind = "too few coins" // fewer than the account's operations say
+	TooMany   ProblemKind = "too many coins"
 )
 
 // OK reports whether every item and every coin is where it should be.

@@ -31,55 +31,66 @@ type Order struct {
 	Price  int64 // coins, as seen while browsing
 }
 
-// A Receipt says what one operation cost, whether or not it was applied, but for what the connection counts.
+// A Receipt says what one operation cost, whether or not it was applied, but
+// for what the connection counts.
 type Receipt struct {
 	Retries int // EXEC aborts and lock acquisition time-outs
 	Polls   int // failed attempts to take a lock, each followed by a wait
 
-	// Parts of the operation's time. None overlaps another, so that they add up to no more than the whole.
-	LockWait time.Duration // from the first attempt to take a lock until all were held, or one could not be had
+	// Parts of the operation's time. None overlaps another, so that they add up to no
+	// more than the whole. From the first attempt to take a lock until all were held,
+	// or one could not be had.
+	LockWait time.Duration
 	LockHold time.Duration // from then until the last one was released
 	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up
 
-	LeaseLost      bool // a lock turned out to be lost after the write was made
-	ReleasesFailed int  // how many locks could not be released, for another reason than that they were lost
+	LeaseLost bool // a lock turned out to be lost after the write was made
+	// How many locks could not be released, for another reason than that they were lost.
+	ReleasesFailed int
 }
 
-// A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
-// connections, as one process does in the book; its methods are not safe for concurrent use. An [Open] makes it.
+// A Purchaser moves items between inventories and the market. One Purchaser serves one
+// worker and owns its connections, as one process does in the book; its methods are not
+// safe for concurrent use. An [Open] makes it.
 //
-// A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
-// means that the outcome is unknown. The Receipt is meaningful in all three cases.
+// A nil error means applied. An error for which [Refused] is true means certainly not
+// applied. Any other error means that the outcome is unknown. The Receipt is
+// meaningful in all three cases.
 type Purchaser interface {
 	// List moves an item from its seller's inventory to the market.
 	List(ctx context.Context, l Listing) (Receipt, error)
 
-	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns the first of
-	// ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met.
+	// Purchase moves a listed item to the buyer's inventory and the price from buyer to
+	// seller. It returns the first of ErrNotListed, ErrPriceChanged and
+	// ErrInsufficientFunds for which the order cannot be met.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 
 // A Worker is what one Purchaser is made with.
 type Worker struct {
 	Number int // of the worker, from 0, among those that share its market
-	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
-	// libraries take it as their dialer, with any other options, and need neither address nor password. Whoever tests the
-	// Purchaser holds these connections, and whoever measures it counts on them.
+	// Dial connects to the market's server, whatever network and address it is given, and
+	// has logged in there: client libraries take it as their dialer, with any other
+	// options, and need neither address nor password. Whoever tests the Purchaser holds
+	// these connections, and whoever measures it counts on them.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// LockServers are servers that locks have of their own, to which Dial connects where it is given one of these
-	// addresses; empty: locks live in the market's server.
+	// LockServers are servers that locks have of their own, to which Dial connects where
+	// it is given one of these addresses; empty: locks live in the market's server.
 	LockServers []string
 	Keys        Keys
-	Steps       step.Observer    // told of each step that the Purchaser wants to be observed and held at; may be nil
-	Now         func() time.Time // the worker's wall clock; nil: the true one
+	// Told of each step that the Purchaser wants to be observed and held at; may be nil.
+	Steps step.Observer
+	Now   func() time.Time // the worker's wall clock; nil: the true one
 }
 
-// An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and
-// markettest.Explore goes through its schedules. The context is the worker's life: what the Purchaser does in the
-// background ends with it. The closer, such as a client of the worker's, is closed after that; it may be nil.
+// An Open makes the Purchaser of one worker: bench.Measure measures what it makes,
+// markettest.Check checks it, and markettest.Explore goes through its schedules. The
+// context is the worker's life: what the Purchaser does in the background ends with it.
+// The closer, such as a client of the worker's, is closed after that; it may be nil.
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
-// For makes the Purchaser of a worker that is done when the closer, which is never nil, is closed.
+// For makes the Purchaser of a worker that is done when the closer, which is
+// never nil, is closed.
 func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
 	ctx, end := context.WithCancel(ctx)
 	purchaser, closer, err := open(ctx, w)
@@ -100,28 +111,34 @@ type ending func() error
 
 func (e ending) Close() error { return e() }
 
-// A Browser reads an item while nobody can change it; several can do so at the same time. Each serves one worker.
+// A Browser reads an item while nobody can change it; several can do so at the same
+// time. Each serves one worker.
 type Browser interface {
-	// Browse looks whether an item is listed. Errors are those of a Purchaser that writes nothing.
+	// Browse looks whether an item is listed. Errors are those of a Purchaser
+	// that writes nothing.
 	Browse(ctx context.Context, l Listing) (Receipt, error)
 }
 
-// The errors that mean "certainly not applied". A Purchaser wraps them; test with errors.Is or [Refused].
+// The errors that mean "certainly not applied". A Purchaser wraps them; test
+// with errors.Is or [Refused].
 var (
 	// Of Purchase.
 	ErrNotListed         = refusal("not_listed", "item is not listed")
 	ErrPriceChanged      = refusal("price_changed", "price has changed")
 	ErrInsufficientFunds = refusal("insufficient_funds", "insufficient funds")
 	ErrNotOwned          = refusal("not_owned", "item is not in the seller's inventory")
-	// ErrContended: its transaction kept being aborted, or its lock was held by others for the whole acquisition time-out.
+	// ErrContended: its transaction kept being aborted, or its lock was held by others
+	// for the whole acquisition time-out.
 	ErrContended = refusal("contended", "gave up under contention")
 	ErrLockLost  = refusal("lock_lost", "lock was lost before the write")
 	ErrStale     = refusal("stale", "a later holder of the lock has registered at the market")
-	// ErrRejected: before EXEC ran, such as out of memory, by a read-only replica, or for want of an ACL permission.
+	// ErrRejected: before EXEC ran, such as out of memory, by a read-only replica, or for
+	// want of an ACL permission.
 	ErrRejected = refusal("rejected", "server rejected the operation")
 	// ErrWithdrawn is of a write of unknown outcome, whose connection was ended.
 	ErrWithdrawn = refusal("withdrawn", "write was withdrawn before the server executed it")
-	// ErrNotSent: the connection broke while it was reading, or its context ended while it waited for a lock.
+	// ErrNotSent: the connection broke while it was reading, or its context ended
+	// while it waited for a lock.
 	ErrNotSent = refusal("not_sent", "operation ended before its first write was sent")
 )
 
@@ -138,13 +155,15 @@ func refusal(name, text string) error {
 	return refusals[name]
 }
 
-// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied).
+// Refused reports whether err means that the operation was certainly not applied.
+// It is false for nil (applied).
 func Refused(err error) bool { return Reason(err) != "" }
 
 // Refusal is the error that [Reason] gives a name; nil if it gives it to none.
 func Refusal(reason string) error { return refusals[reason] }
 
-// Reason names why an operation was refused, as results spell it. It is empty for nil and for an unknown outcome.
+// Reason names why an operation was refused, as results spell it. It is empty for
+// nil and for an unknown outcome.
 func Reason(err error) string {
 	is, _ := errors.AsType[refused](err)
 	return is.name

@@ -13,7 +13,8 @@ type closerFunc func() error
 
 func (f closerFunc) Close() error { return f() }
 
-// A worker's context ends before what it has open is closed, and also where it could not be opened.
+// A worker's context ends before what it has open is closed, and also where it
+// could not be opened.
 func TestAWorkersLifeEndsBeforeItIsClosed(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("cannot open")} {
 		closed := 0

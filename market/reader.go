@@ -14,7 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// found is a place where an item was found: with its owner, or on the market if it is listed.
+// found is a place where an item was found: with its owner, or on the market if
+// it is listed.
 type found struct {
 	item   ItemID
 	owner  UserID // the seller, if it is listed
@@ -102,9 +103,11 @@ func (s Snapshot) put(user UserID, item ItemID) {
 // maxReads bounds how often a market is read until it does not change.
 const maxReads = 10
 
-// ReadSnapshot reads a market with accounts 1 to accounts. It reads until two readings are equal, so that a late write
-// does not tear the snapshot; a transaction would do the same, but a server without free memory refuses it. It returns
-// an error when the market keeps changing, and when it holds what is no item, no listing, or no whole number of coins.
+// ReadSnapshot reads a market with accounts 1 to accounts. It reads until two
+// readings are equal, so that a late write does not tear the snapshot; a transaction
+// would do the same, but a server without free memory refuses it. It returns an
+// error when the market keeps changing, and when it holds what is no item, no
+// listing, or no whole number of coins.
 func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
 	var before Snapshot
 	for range maxReads {
@@ -149,8 +152,9 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	return s, errors.Join(err, errors.Join(wrong...))
 }
 
-// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks',
-// by SCAN. Made says that a note or an account among them shows that a run made them.
+// Leftovers lists the keys under the prefix on one server that have the names and
+// types of a market's and its locks', by SCAN. Made says that a note or an account
+// among them shows that a run made them.
 func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
 	for cursor := uint64(0); ; {
 		var page []string
@@ -190,7 +194,8 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 	}
 }
 
-// showsRun reports whether a key of a kind shows that a run made it. Other programs may have keys of the other kinds.
+// showsRun reports whether a key of a kind shows that a run made it. Other programs may
+// have keys of the other kinds.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
 	if kind != usersKey {
 		return kind == runKey, nil
@@ -202,7 +207,8 @@ func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, e
 	return name == accountName(key[strings.LastIndexByte(key, ':')+1:]), err
 }
 
-// Reference is the market in memory, one operation at a time: the sequential oracle. It is safe for concurrent use.
+// Reference is the market in memory, one operation at a time: the sequential oracle.
+// It is safe for concurrent use.
 type Reference struct {
 	mu    sync.Mutex
 	state Snapshot

@@ -92,7 +92,8 @@ func TestSnapshotIsNotTorn(t *testing.T) {
 	})
 }
 
-// TestSnapshotRefusesHalfACoin: a price that is not whole is no price, and not the one below it.
+// TestSnapshotRefusesHalfACoin: a price that is not whole is no price, and not
+// the one below it.
 func TestSnapshotRefusesHalfACoin(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.must(w.conn.ZAdd(w.ctx, w.keys.Market(), redis.Z{Score: 40.5, Member: "7.1"}).Err())

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The sizes of a market: BatchSize is how many items one Mint makes. ReadMade accepts MaxAccounts and MaxItems at most.
+// The sizes of a market: BatchSize is how many items one Mint makes. ReadMade accepts
+// MaxAccounts and MaxItems at most.
 const (
 	BatchSize   = 1000
 	MaxAccounts = 1_000_000
@@ -22,10 +23,11 @@ const (
 // The errors of a prefix and of the note under it.
 var (
 	ErrOccupied = errors.New("prefix already holds keys")
-	// ErrUnclaimed is returned by Seed where it is not known whether it claimed the prefix, whose keys may be another's.
+	// ErrUnclaimed is returned by Seed where it is not known whether it claimed the
+	// prefix, whose keys may be another's.
 	ErrUnclaimed = errors.New("prefix was not claimed")
-	// ErrNote is returned by ReadMade for a note that has lost its beginning, as when a server lost its keys in a run, and
-	// ErrForeign for what no run has written.
+	// ErrNote is returned by ReadMade for a note that has lost its beginning, as when a
+	// server lost its keys in a run, and ErrForeign for what no run has written.
 	ErrNote    = errors.New("the run's note is not whole")
 	ErrForeign = errors.New("not a note of marketsim")
 )
@@ -34,11 +36,14 @@ var (
 type Opening struct {
 	Accounts int
 	Funds    int64
-	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
+	// Who trades here, as a canonical spec; from it Remove's caller knows which
+	// locks there may be.
+	Strategy string
 }
 
-// Seed opens a market: it claims the prefix, notes what it will make there, and makes the accounts. ErrOccupied means
-// that another run has claimed the prefix, ErrUnclaimed that the claim failed. Another error may leave half a market.
+// Seed opens a market: it claims the prefix, notes what it will make there, and makes the
+// accounts. ErrOccupied means that another run has claimed the prefix, ErrUnclaimed that
+// the claim failed. Another error may leave half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
@@ -69,8 +74,8 @@ func AccountCommand(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(decimal(id)), "funds", funds}
 }
 
-// Offer moves items of one seller from the inventory to the market, all at once in a transaction: what a market begins
-// with, not what is measured.
+// Offer moves items of one seller from the inventory to the market, all at once in a
+// transaction: what a market begins with, not what is measured.
 func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listing) error {
 	leave := []any{"srem", keys.Inventory(listings[0].Seller)}
 	enter := []any{"zadd", keys.Market()}
@@ -91,8 +96,9 @@ func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listin
 
 func accountName(id string) string { return "user-" + id }
 
-// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the names of the whole
-// keyspace with SCAN, so it is for prefixes that a person chose.
+// Occupied returns ErrOccupied, naming a key, when any key exists under the
+// prefix. It walks the names of the whole keyspace with SCAN, so it is for
+// prefixes that a person chose.
 func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator()
 	for it.Next(ctx) {
@@ -104,7 +110,8 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	return nil
 }
 
-// MissingKey names a key that is gone, or has lost what Seed wrote, and that only Remove deletes; empty: there is none.
+// MissingKey names a key that is gone, or has lost what Seed wrote, and that only Remove
+// deletes; empty: there is none.
 func MissingKey(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
 	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
 	if err != nil || !there {
@@ -135,8 +142,9 @@ func looked(key string, err error) error {
 	return err
 }
 
-// Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an
-// error the batch does not exist if first is zero, and may exist otherwise.
+// Mint gives owner BatchSize new items and returns the id of the first; the
+// others follow without gaps. On an error the batch does not exist if first is
+// zero, and may exist otherwise.
 func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
 	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
 	if err != nil {
@@ -153,15 +161,16 @@ func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (firs
 	return first, nil
 }
 
-// Made is what a run noted about itself under its prefix: enough to remove it by enumeration.
+// Made is what a run noted about itself under its prefix: enough to remove it
+// by enumeration.
 type Made struct {
 	Accounts int
 	Items    ItemID // the highest id that may have been minted
 	Strategy string // canonical spec
 }
 
-// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when
-// a part of it is gone, and ErrForeign when it is none.
+// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped,
+// when there is none, ErrNote when a part of it is gone, and ErrForeign when it is none.
 func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err error) {
 	defer func() {
 		if err != nil {
@@ -180,7 +189,8 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err
 		return made, ErrNote
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
-	items, err2 := strconv.ParseInt(cmp.Or(note["items"], "0"), 10, 64) // none: killed between claiming and noting
+	// None: killed between claiming and noting.
+	items, err2 := strconv.ParseInt(cmp.Or(note["items"], "0"), 10, 64)
 	err = errors.Join(err1, err2)
 	if err == nil && (accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems) {
 		err = fmt.Errorf("%d accounts and %d items", accounts, items)
@@ -191,8 +201,9 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err
 	return Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}, nil
 }
 
-// Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It
-// returns how many keys there were. The run's own note goes last, so that an interrupted removal can be repeated.
+// Remove deletes a market by enumerating what its run made, and then locks, the keys its
+// locks may have left. It returns how many keys there were. The run's own note goes last,
+// so that an interrupted removal can be repeated.
 func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks iter.Seq[string]) (int64, error) {
 	return RemoveKeys(ctx, rdb, func(yield func(string) bool) {
 		more := yield(keys.Market())

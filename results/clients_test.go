@@ -29,12 +29,13 @@ var tried = regexp.MustCompile(`(?s)(<!-- tried -->\n)(.*?)(<!-- end -->)`)
 // What a client is asked to do, and the command whose reply it loses.
 const (
 	count = "incrby" // add 1 to n
-	buy   = "buy"    // pay 10 of the coins: WATCH, GET, MULTI, SET, EXEC, again as long as that is refused
+	// Pay 10 of the coins: WATCH, GET, MULTI, SET, EXEC, again as long as that is refused.
+	buy   = "buy"
 	price = 10
 )
 
-// A client is a library with its options. It is asked to do something on the server at addr, and says which version it
-// is and what whoever called it was told.
+// A client is a library with its options. It is asked to do something on the server at
+// addr, and says which version it is and what whoever called it was told.
 type client struct {
 	name string
 	do   func(t *testing.T, addr, what string) (version, told string)
@@ -63,13 +64,15 @@ func clients() []client {
 	}
 }
 
-// TestClients tries what docs/clients.md says of client libraries whose replies are lost. One that this machine lacks,
-// or has in another version than the page, is left out. With -update it writes the page's table, of the versions here.
+// TestClients tries what docs/clients.md says of client libraries whose replies are lost.
+// One that this machine lacks, or has in another version than the page, is left out. With
+// -update it writes the page's table, of the versions here.
 func TestClients(t *testing.T) {
 	const path = "../docs/clients.md"
 	s := testkit.Local(t)
 	direct := testkit.Dial(t, s)
-	if err := direct.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil { // the programs know no password
+	// the programs know no password
+	if err := direct.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
 		t.Fatal(err)
 	}
 	before := text(t, path)
@@ -115,11 +118,12 @@ type world struct {
 	direct *backend.Conn
 }
 
-// An outcome is what was seen: how often the server executed what the client was asked to do once, and what whoever
-// called it was told.
+// An outcome is what was seen: how often the server executed what the client was asked to
+// do once, and what whoever called it was told.
 type outcome struct{ version, executed, told string }
 
-// play has a client do something through a proxy that loses the first replies to the command that decides.
+// play has a client do something through a proxy that loses the first replies
+// to the command that decides.
 func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 	t.Helper()
 	ctx, key, command := t.Context(), "n", "incrby"
@@ -152,8 +156,8 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 	return outcome{version, executed, told}
 }
 
-// program is a client that is a program of docs/clients. It prints a version and what it was told, each in a line, and
-// ends with an error only where its library is missing.
+// program is a client that is a program of docs/clients. It prints a version and what it
+// was told, each in a line, and ends with an error only where its library is missing.
 func program(interpreter, file string, options ...string) func(t *testing.T, addr, what string) (version, told string) {
 	return func(t *testing.T, addr, what string) (version, told string) {
 		t.Helper()
@@ -165,7 +169,8 @@ func program(interpreter, file string, options ...string) func(t *testing.T, add
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // none waits for as long, on a busy machine too
+		// None waits for as long, on a busy machine too.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		words = append(words, "../docs/clients/"+file, host, port, what)
 		cmd := exec.CommandContext(ctx, words[0], append(words[1:], options...)...)
@@ -246,9 +251,10 @@ func goTold(err error) string {
 	return err.Error()
 }
 
-// A ClusterClient whose MaxRedirects is -1 follows nothing. While a key has moved and its slot not, each try is refused
-// with ASK; afterwards the first is refused with MOVED, and one is served when the client has read the slots anew. What
-// is refused was not executed.
+// A ClusterClient whose MaxRedirects is -1 follows nothing. While a key has
+// moved and its slot not, each try is refused with ASK; afterwards the first is
+// refused with MOVED, and one is served when the client has read the slots anew.
+// What is refused was not executed.
 func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), testkit.Cluster(t)
@@ -263,7 +269,8 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 		}
 		return rdb
 	}
-	// One asks nothing meanwhile: who is told ASK reads the slots anew in the background, and may be in time.
+	// One asks nothing meanwhile: who is told ASK reads the slots anew in the
+	// background, and may be in time.
 	follows, stays, asksNothing := open(0), open(-1), open(-1)
 	end := moveSlot(t, c, key)
 	for range 3 {
@@ -287,8 +294,8 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	}
 }
 
-// moveSlot moves a key, all that its slot has, to another master as redis-cli --cluster reshard does. What it returns
-// ends that: the other master serves the slot from then on.
+// moveSlot moves a key, all that its slot has, to another master as redis-cli --cluster
+// reshard does. What it returns ends that: the other master serves the slot from then on.
 //
 // Source: redis.io, cluster specification, "Live reconfiguration".
 func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {

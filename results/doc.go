@@ -1,19 +1,23 @@
-// Package results is what came out: measurements and findings that are kept, and the numbers that others published
-// (package reference). README.md says how each folder was made and how to read it.
+// Package results is what came out: measurements and findings that are kept, and the
+// numbers that others published (package reference). README.md says how each folder
+// was made and how to read it.
 //
-// Stored are run.json, faults.json, explored.json and features.csv. What can be drawn from them is not stored:
-// 'marketsim report DIR' draws it. Tables in README.md and docs/ that show stored numbers stand between two comments,
-// "<!-- from FOLDER -->" and "<!-- end -->"; a test compares them with the folder.
+// Stored are run.json, faults.json, explored.json and features.csv. What can be drawn
+// from them is not stored: 'marketsim report DIR' draws it. Tables in README.md and docs/
+// that show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!--
+// end -->"; a test compares them with the folder.
 //
-// After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults
-// lacks, or in which a promise was broken, keeps those that this machine cannot play, explores schemes for which the
-// same is true, and writes what README.md and docs/ show. 'go test ./results -update' does only the last.
+// After a change of scenarios, locks or strategies 'go generate ./results' plays the
+// cells that the table of faults lacks, or in which a promise was broken, keeps those
+// that this machine cannot play, explores schemes for which the same is true, and writes
+// what README.md and docs/ show. 'go test ./results -update' does only the last.
 package results
 
 import _ "embed"
 
-// Features is features.csv: what is published about each lock, and beside that what was observed, each yes or no. "-"
-// means that nobody said or saw it. A test plays what can be played, and takes the rest from the table of faults.
+// Features is features.csv: what is published about each lock, and beside that what was
+// observed, each yes or no. "-" means that nobody said or saw it. A test plays what can
+// be played, and takes the rest from the table of faults.
 //
 //go:embed features.csv
 var Features string

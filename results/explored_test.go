@@ -22,7 +22,8 @@ func readExplored(t *testing.T, path string) []verify.Explored {
 	return res.Searches
 }
 
-// TestExploredInPages: what pages show of searches is what is stored. With -update it is written there.
+// TestExploredInPages: what pages show of searches is what is stored. With
+// -update it is written there.
 func TestExploredInPages(t *testing.T) {
 	all, masters := readExplored(t, "explored/explored.json"), readExplored(t, "explored/redlock.json")
 	for _, e := range slices.Concat(all, masters) {
@@ -47,7 +48,8 @@ func TestExploredInPages(t *testing.T) {
 	rewrite(t, "../docs/pictures/set-px.svg", text(t, "../docs/pictures/set-px.svg"), picture.String())
 }
 
-// inPage compares a part of a page, between its markers, with what it should be, or replaces it with -update.
+// inPage compares a part of a page, between its markers, with what it should be,
+// or replaces it with -update.
 func inPage(t *testing.T, page, name, want string) {
 	t.Helper()
 	is := text(t, page)
@@ -118,7 +120,8 @@ func afterUnknown(all []verify.Explored) string {
 	return b.String()
 }
 
-// schemes is a line for each scheme: the harms with the programs that show them, or how far nothing was found.
+// schemes is a line for each scheme: the harms with the programs that show them,
+// or how far nothing was found.
 func schemes(all []verify.Explored) string {
 	var b strings.Builder
 	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")

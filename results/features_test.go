@@ -21,7 +21,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// TestEachLockHasALine is what 'go generate' begins with: only a person can tell what is published of a lock.
+// TestEachLockHasALine is what 'go generate' begins with: only a person can tell
+// what is published of a lock.
 func TestEachLockHasALine(t *testing.T) {
 	for _, k := range catalogue.Full().Locks {
 		if !strings.Contains(Features, "\n"+k.Name+",") {
@@ -31,9 +32,9 @@ func TestEachLockHasALine(t *testing.T) {
 	}
 }
 
-// TestFeaturesAreObserved compares what features.csv says of each lock with what is seen: whether its holder
-// enters again is played here, who deletes it and whether it expires is in the table of faults. With -update it
-// writes what is seen.
+// TestFeaturesAreObserved compares what features.csv says of each lock with what is seen:
+// whether its holder enters again is played here, who deletes it and whether it expires
+// is in the table of faults. With -update it writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
 	rows := testkit.Must(csv.NewReader(strings.NewReader(Features)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
@@ -54,7 +55,8 @@ func TestFeaturesAreObserved(t *testing.T) {
 	rewrite(t, "features.csv", before, b.String())
 }
 
-// enters plays whether the holder of a lock takes it again while it has it, for reading and for writing.
+// enters plays whether the holder of a lock takes it again while it has it, for
+// reading and for writing.
 func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	started, err := servers.ForLock(t.Context(), servers.Addresses{}, string(k.Needs))
 	if errors.Is(err, backend.ErrUnavailable) {
@@ -93,8 +95,8 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	return reading, twice("written", func(name string) (*lock.Lease, error) { return l.Try(t.Context(), name) })
 }
 
-// ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody else could get in,
-// nothing was seen.
+// ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody
+// else could get in, nothing was seen.
 func ownerDeletes(faults *verify.Faults, subject string) string {
 	asked := false
 	for _, sc := range faults.Scenarios {

@@ -21,7 +21,8 @@ var judgedLibraries = map[string]string{
 	"get-then-del": "marketsim's own, wrong on purpose",
 }
 
-// TestJudgedInPages: what docs/judged.md shows is what is stored. With -update it is written there.
+// TestJudgedInPages: what docs/judged.md shows is what is stored. With -update
+// it is written there.
 func TestJudgedInPages(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| library | command | promises | harm | no other harm within (p, f): schedules |\n" +

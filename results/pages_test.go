@@ -28,8 +28,8 @@ var (
 	loads    = regexp.MustCompile(`--(wallets|funds|hot|stock|hold|rtt) (\S+)`)
 )
 
-// TestPagesShowWhatIsStored compares every excerpt, and what a page says that a command finds, with what is stored.
-// With -update it writes them.
+// TestPagesShowWhatIsStored compares every excerpt, and what a page says that a command
+// finds, with what is stored. With -update it writes them.
 func TestPagesShowWhatIsStored(t *testing.T) {
 	runs, faults := readRuns(t), readFaults(t)
 	for _, path := range glob(t, pages...) {
@@ -87,7 +87,8 @@ func rewrite(t *testing.T, path, before, after string) {
 	}
 }
 
-// bookTable is the largest of the book's tables beside what was measured, with how many claims hold.
+// bookTable is the largest of the book's tables beside what was measured, with
+// how many claims hold.
 func bookTable(t *testing.T, run *result.Run) string {
 	t.Helper()
 	verdicts := map[result.Judgment]int{}
@@ -116,13 +117,14 @@ func markdown(t *testing.T, table *view.Table) string {
 	return b.String()
 }
 
-// faultsTable fills the cells of a table in anew; its scenarios and locks are chosen by whoever wrote the page.
+// faultsTable fills the cells of a table in anew; its scenarios and locks are
+// chosen by whoever wrote the page.
 func faultsTable(t *testing.T, faults *verify.Faults, now string) string {
 	return filled(t, now, func(lock, scenario string) string { return finding(t, faults, scenario, lock).Outcome() })
 }
 
-// rowsTable fills a table of a run in anew: its rows, as a report names them, and the headings of its columns are
-// chosen by whoever wrote the page.
+// rowsTable fills a table of a run in anew: its rows, as a report names them, and the
+// headings of its columns are chosen by whoever wrote the page.
 func rowsTable(t *testing.T, run *result.Run, now string) string {
 	groups, metrics := run.Groups(), result.Metrics()
 	return filled(t, now, func(name, heading string) string {
@@ -135,7 +137,8 @@ func rowsTable(t *testing.T, run *result.Run, now string) string {
 	})
 }
 
-// filled is a table of a page with each cell made anew from the names of its row and its column.
+// filled is a table of a page with each cell made anew from the names of its
+// row and its column.
 func filled(t *testing.T, now string, cell func(row, column string) string) string {
 	t.Helper()
 	var table *view.Table
@@ -195,7 +198,8 @@ func finding(t *testing.T, faults *verify.Faults, scenario, lock string) verify.
 	return found[i]
 }
 
-// comparedIn is what the stored runs say of a command's second strategy against its first, for each mix under its load.
+// comparedIn is what the stored runs say of a command's second strategy against its
+// first, for each mix under its load.
 func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string {
 	t.Helper()
 	places, load := []string{"5x5"}, ""

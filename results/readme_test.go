@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// ways are the rows of README's picture and what it calls them: the book's three ways first.
+// ways are the rows of README's picture and what it calls them: the book's
+// three ways first.
 var ways = [][2]string{
 	{"watch", "WATCH of the whole market"},
 	{"watch-item", "WATCH of the item alone"},
@@ -26,8 +27,9 @@ var ways = [][2]string{
 	{"lua-shared", "one script, one connection shared by all"},
 }
 
-// TestREADME: its first screen has the question, three facts and a picture of what is stored, and the commands; and a
-// newcomer reads it to its end. With -update the facts and the picture are written.
+// TestREADME: its first screen has the question, three facts and a picture of what is
+// stored, and the commands; and a newcomer reads it to its end. With -update the facts
+// and the picture are written.
 func TestREADME(t *testing.T) {
 	folders := glob(t, "strategies-*")
 	run, picture := readRun(t, folders[len(folders)-1]), "../docs/pictures/strategies.svg"
@@ -46,7 +48,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// inWords is the figure of a run's throughput with the ways alone, for readers who do not know their names.
+// inWords is the figure of a run's throughput with the ways alone, for readers
+// who do not know their names.
 func inWords(t *testing.T, run *result.Run) view.Figure {
 	figures, m := view.Figures(run), run.Manifest
 	f := figures[slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "throughput" })]
@@ -71,7 +74,8 @@ func inWords(t *testing.T, run *result.Run) view.Figure {
 func scripted(t *testing.T, run *result.Run) string {
 	points := run.Manifest.Config.Points
 	i := slices.IndexFunc(points, func(p result.Point) bool { return p.Strategy == "lua" })
-	run.Manifest.Config.Points = slices.Insert(points, 0, points[i]) // all others are compared with the first
+	// All others are compared with the first.
+	run.Manifest.Config.Points = slices.Insert(points, 0, points[i])
 	times := func(lock, place string) string {
 		c, ok := between(run, "lua", lock, place)
 		if !ok || c.Verdict != compare.Faster {
@@ -85,7 +89,8 @@ func scripted(t *testing.T, run *result.Run) string {
 		times("fine:set-px", "50x50"), times("coarse:set-px", "50x50"), run.Manifest.Config.Trials)
 }
 
-// paused says which schemes sell an item twice under a holder that pauses, and which do no harm.
+// paused says which schemes sell an item twice under a holder that pauses, and
+// which do no harm.
 func paused(t *testing.T) string {
 	told := map[verify.Harm][]string{}
 	for _, s := range [][2]string{

@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
 
-// faultsFolder holds the stored table of faults. Each other folder with a run.json is a stored run: its name begins
-// with what was measured.
+// faultsFolder holds the stored table of faults. Each other folder with a run.json is a
+// stored run: its name begins with what was measured.
 const faultsFolder = "faults"
 
 // pages are all texts that may show what is stored.
@@ -33,7 +33,8 @@ var pages = []string{"../*.md", "../docs/*.md", "README.md"}
 
 // What a page points to.
 var (
-	link = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)                         // to a file of this module
+	// To a file of this module.
+	link = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
 	stop = regexp.MustCompile("(?m)^\\| (\\S+\\.go): `(?:(\\w+)\\.)?(\\w+)` \\|") // in a debugger
 )
 
@@ -79,7 +80,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestDocsTellOfEveryScenario: each command in docs/faults.md says what it finds, and each scenario has one.
+// TestDocsTellOfEveryScenario: each command in docs/faults.md says what it
+// finds, and each scenario has one.
 func TestDocsTellOfEveryScenario(t *testing.T) {
 	docs := text(t, "../docs/faults.md")
 	if all, said := strings.Count(docs, "marketsim faults --scenario"), len(played.FindAllString(docs, -1)); all != said {
@@ -108,7 +110,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestStopsAreThere: the functions at which CONTRIBUTING.md says to stop in a debugger are in the files that it names.
+// TestStopsAreThere: the functions at which CONTRIBUTING.md says to stop in a debugger
+// are in the files that it names.
 func TestStopsAreThere(t *testing.T) {
 	stops := stop.FindAllStringSubmatch(text(t, "../CONTRIBUTING.md"), -1)
 	for _, s := range stops {
@@ -167,8 +170,8 @@ func readFaults(t *testing.T) *verify.Faults {
 	return testkit.Must(verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
 }
 
-// TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or in ten thousand, comes at the
-// rates of the book's rows.
+// TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or
+// in ten thousand, comes at the rates of the book's rows.
 func TestRareEvents(t *testing.T) {
 	rate := result.MetricNamed("commands_per_second")
 	low, high := math.Inf(1), 0.0
@@ -183,8 +186,8 @@ func TestRareEvents(t *testing.T) {
 	}
 }
 
-// TestCounter runs the script in docs/answers.md that sells units of a stock of 3: an order that is sent again takes no
-// more, and nobody gets what is not there.
+// TestCounter runs the script in docs/answers.md that sells units of a stock of 3: an
+// order that is sent again takes no more, and nobody gets what is not there.
 func TestCounter(t *testing.T) {
 	_, script, _ := strings.Cut(text(t, "../docs/answers.md"), "```lua\n")
 	script, _, _ = strings.Cut(script, "```")

@@ -8,7 +8,8 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// Of two buyers one claims the item; of one account that can pay once, one purchase is repaired.
+// Of two buyers one claims the item; of one account that can pay once, one
+// purchase is repaired.
 func TestClaimWhileEveryClientLives(t *testing.T) {
 	each(t, func(g *fixture) {
 		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.Acquired)

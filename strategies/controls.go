@@ -13,14 +13,16 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves; a
-// buyer who is short of it has the listing put back. A listing claims the item by SREM. If every client finishes what
-// it began, each item is sold once and no account stays overdrawn. It is a control.
+// claim lets one command decide who gets an item: the buyer whose ZREM removes the
+// listing. Then the money moves; a buyer who is short of it has the listing put back. A
+// listing claims the item by SREM. If every client finishes what it began, each item is
+// sold once and no account stays overdrawn. It is a control.
 //
-// What breaks it: between the claim and the rest the item is nowhere. A client that dies or is cut off there loses the
-// item for good (scenario crash-holding), one that dies a step later the coins: nothing says what was under way. A
-// buyer can be told "gone" of an item that is for sale again a moment later.
-// Source: recipes that take a job from a set by ZREM or SREM; redis.io/commands/zrem answers how many were removed.
+// What breaks it: between the claim and the rest the item is nowhere. A client that dies
+// or is cut off there loses the item for good (scenario crash-holding), one that dies a
+// step later the coins: nothing says what was under way. A buyer can be told "gone" of an
+// item that is for sale again a moment later. Source: recipes that take a job from a set
+// by ZREM or SREM; redis.io/commands/zrem answers how many were removed.
 func claim() Strategy {
 	return Strategy{
 		Name:    "claim",
@@ -44,7 +46,8 @@ func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, e
 }
 
 func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
-	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil) // the funds are known when they are taken
+	// The funds are known when they are taken.
+	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil)
 	op := operation{Order: o, funds: enough}
 	op.price = c.Redis.ZScore(ctx, c.Keys.Market(), op.member())
 	if err := op.judge(); err != nil {
@@ -90,8 +93,8 @@ func (c *claimer) complete(ctx context.Context, rest ...redis.Cmder) error {
 	return nil
 }
 
-// unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is the control: a
-// test suite that does not catch it proves nothing.
+// unsafe protects nothing: it reads balances and writes absolute values, one command at a
+// time. It is the control: a test suite that does not catch it proves nothing.
 func unsafe() Strategy {
 	return Strategy{
 		Name:    "unsafe",

@@ -20,39 +20,49 @@ const (
 	fencingToken = "token"
 )
 
-// fencingParam chooses whether the market refuses the writes of a lock's former holders. A lock alone cannot refuse
-// them: its holder may be paused after its last check of the lease for longer than the lease lasts.
+// fencingParam chooses whether the market refuses the writes of a lock's former holders.
+// A lock alone cannot refuse them: its holder may be paused after its last check of the
+// lease for longer than the lease lasts.
 //
 //   - none: the market refuses none. The write is one MULTI/EXEC, as the book prints it.
-//   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Lease) at
-//     the market. If a larger fence is registered there, the holder is refused as stale. A second script writes if
-//     exactly its own fences are still registered, or else nothing: market.ErrStale.
-//   - off: the same two scripts, which register nothing and compare nothing: the cost of scripts alone.
-//   - token: as on, with a random token in place of a fence, which replaces whatever is registered: it needs no fences.
+//   - on: in the same script as its first read, the holder registers the fence of each of
+//     its locks (see lock.Lease) at the market. If a larger fence is registered there,
+//     the holder is refused as stale. A second script writes if exactly its own fences
+//     are still registered, or else nothing: market.ErrStale.
+//   - off: the same two scripts, which register nothing and compare nothing:
+//     the cost of scripts alone.
+//   - token: as on, with a random token in place of a fence, which replaces whatever is
+//     registered: it needs no fences.
 //
-// To remember the largest fence that has written is not enough. A former holder that writes between the present
-// holder's read and write would be accepted, and the present holder would act on what is no longer true. Therefore a
-// holder registers with its first read. A former holder that writes before that does no harm.
+// To remember the largest fence that has written is not enough. A former holder that
+// writes between the present holder's read and write would be accepted, and the present
+// holder would act on what is no longer true. Therefore a holder registers with its first
+// read. A former holder that writes before that does no harm.
 //
-// A random token is as safe. It is optimistic locking by another name: a write is refused if anybody has registered
-// since the writer's first read. A former holder's late token has the present holder refused.
+// A random token is as safe. It is optimistic locking by another name: a write is refused
+// if anybody has registered since the writer's first read. A former holder's late token
+// has the present holder refused.
 //
-// What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
-// lost their data, the market did not) has all its holders refused until they have counted past the last registered
-// fence. Each lock keeps one key at the market for the market's lifetime: a former holder may come very late. Source:
-// M. Kleppmann, "How to do distributed locking", 2016; S. Sanfilippo, "Is Redlock safe?", 2016, on random tokens.
+// What breaks it: fences are compared for as long as the market lives. A lock that
+// starts to count again (its servers lost their data, the market did not) has all its
+// holders refused until they have counted past the last registered fence. Each lock
+// keeps one key at the market for the market's lifetime: a former holder may come very
+// late. Source: M. Kleppmann, "How to do distributed locking", 2016; S. Sanfilippo, "Is
+// Redlock safe?", 2016, on random tokens.
 var fencingParam = param.Choice("fencing",
 	"refuse writes of former holders: on compares the lock's fence, token a random one, which is as safe; "+
 		"off runs the same scripts without comparing, none a MULTI/EXEC",
 	fencingNone, fencingOff, fencingOn, fencingToken)
 
-// idempotentParam chooses whether a script that writes keeps the outcome of its worker's last operation, in one hash at
-// the market. Where a library sends a script again after a lost reply, the buyer pays twice, or is told that the item
-// which they have just bought is gone (scenario resent). Here the second execution answers what the first did.
+// idempotentParam chooses whether a script that writes keeps the outcome of its worker's
+// last operation, in one hash at the market. Where a library sends a script again after a
+// lost reply, the buyer pays twice, or is told that the item which they have just bought
+// is gone (scenario resent). Here the second execution answers what the first did.
 //
-// What breaks it: a copy that arrives after the worker's next operation runs again (scenario resent-late); only records
-// that are kept for as long as a copy may be late prevent that. A script that fails midway keeps no outcome. A server
-// that comes back empty has lost it too.
+// What breaks it: a copy that arrives after the worker's next operation runs again
+// (scenario resent-late); only records that are kept for as long as a copy may be
+// late prevent that. A script that fails midway keeps no outcome. A server that
+// comes back empty has lost it too.
 var idempotentParam = param.Choice("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")
@@ -65,8 +75,8 @@ func registers(v param.Values) bool {
 	return fencing == fencingOn || fencing == fencingToken
 }
 
-// fencingVariants are the locks that number their holders, with and without fencing, and one lock for each other value
-// of a parameter that matters in a failure.
+// fencingVariants are the locks that number their holders, with and without fencing, and
+// one lock for each other value of a parameter that matters in a failure.
 func fencingVariants(c Catalogue) []string {
 	var variants []string
 	for _, name := range c.FencedLocks() {
@@ -79,7 +89,8 @@ func fencingVariants(c Catalogue) []string {
 		"redisson:entries=2", "set-px:resend=on")
 }
 
-// checkFencing refuses what goes with certain locks, with scripts only or without them only.
+// checkFencing refuses what goes with certain locks, with scripts only or
+// without them only.
 func checkFencing(s Spec, c Catalogue) error {
 	fencing, write := s.params.Text(fencingParam), s.params.Text(writeParam)
 	if err := checkUnknown(s); err != nil {

@@ -51,7 +51,8 @@ func (g *fixture) ends(who string, gate *step.Gate, held <-chan outcome, want er
 	}
 }
 
-// takeover is what becomes of two orders of one item, of which the former loses its lock to the later.
+// takeover is what becomes of two orders of one item, of which the former loses
+// its lock to the later.
 type takeover struct {
 	former, later error
 	sound         bool // or the item is sold twice
@@ -191,7 +192,8 @@ func TestFormerHolderListsLate(t *testing.T) {
 	})
 }
 
-// Of the two locks of fine-wallet either may be lost. Here it is the account's, and two orders spend from it.
+// Of the two locks of fine-wallet either may be lost. Here it is the account's,
+// and two orders spend from it.
 func TestEachLockIsFenced(t *testing.T) {
 	eachCase(t, map[string]error{
 		"fine-wallet:fenced:fencing=off": nil, "fine-wallet:fenced:fencing=on": market.ErrStale,
@@ -210,7 +212,8 @@ func TestEachLockIsFenced(t *testing.T) {
 	})
 }
 
-// Fences are compared as the numbers they are, however large: Lua's own are exact up to 2^53 only.
+// Fences are compared as the numbers they are, however large: Lua's own are
+// exact up to 2^53 only.
 func TestFencesAreComparedExactly(t *testing.T) {
 	each(t, func(g *fixture) {
 		for _, c := range []struct {

@@ -7,8 +7,9 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// coarse is one lock named "market" around both operations: correct while the lock is, and nobody works in parallel.
-// Source: Redis in Action, section 6.2.3, purchase_item_with_lock.
+// coarse is one lock named "market" around both operations: correct while the
+// lock is, and nobody works in parallel. Source: Redis in Action, section
+// 6.2.3, purchase_item_with_lock.
 func coarse() Strategy {
 	return underLocks(Strategy{
 		Name:     "coarse",
@@ -18,11 +19,12 @@ func coarse() Strategy {
 	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string { return append(names, "market") })
 }
 
-// fine is coarse under a lock named after the item, so that operations on different items run in parallel.
+// fine is coarse under a lock named after the item, so that operations on
+// different items run in parallel.
 //
-// What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at once can
-// each find enough in it, and overdraw it (scenario overdraft); fine-wallet corrects that. Source: Redis in Action,
-// 6.2.4.
+// What breaks it: the lock does not cover the buyer's account. Two programs that spend
+// from one account at once can each find enough in it, and overdraw it (scenario
+// overdraft); fine-wallet corrects that. Source: Redis in Action, 6.2.4.
 func fine() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine",
@@ -35,9 +37,10 @@ func fine() Strategy {
 	})
 }
 
-// fineWallet is fine with the buyer's account locked after the item: the holder of an account waits for nothing, so
-// nobody can wait in a circle. The seller's account needs no lock, because it is only added to.
-// Source: a correction of section 6.2.4 of Redis in Action; the order is Dijkstra's resource hierarchy.
+// fineWallet is fine with the buyer's account locked after the item: the holder of an
+// account waits for nothing, so nobody can wait in a circle. The seller's account needs
+// no lock, because it is only added to. Source: a correction of section 6.2.4 of Redis in
+// Action; the order is Dijkstra's resource hierarchy.
 func fineWallet() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine-wallet",
@@ -47,11 +50,13 @@ func fineWallet() Strategy {
 	}, itemAndAccount)
 }
 
-// walletUnordered is a control: fine-wallet, but every second purchase of a worker takes the account first.
+// walletUnordered is a control: fine-wallet, but every second purchase of a
+// worker takes the account first.
 //
-// What breaks it: two workers that want one item for one account can each hold what the other waits for, until
-// one of them gives up. Everybody who wants either waits with them (scenario crossed).
-// Source: E. W. Dijkstra's dining philosophers, without his resource hierarchy.
+// What breaks it: two workers that want one item for one account can each hold what
+// the other waits for, until one of them gives up. Everybody who wants either waits
+// with them (scenario crossed). Source: E. W. Dijkstra's dining philosophers,
+// without his resource hierarchy.
 func walletUnordered() Strategy {
 	return underLocks(Strategy{
 		Name:     "wallet-unordered",

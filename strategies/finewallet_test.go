@@ -8,15 +8,17 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// Two workers want the same item for the same account. The first holds the item's lock. The second, whose second
-// purchase this is, takes the account's lock first. Then each waits for what the other holds, until one gives up. Locks
-// in one order let one of them through.
+// Two workers want the same item for the same account. The first holds the item's
+// lock. The second, whose second purchase this is, takes the account's lock
+// first. Then each waits for what the other holds, until one gives up. Locks in
+// one order let one of them through.
 func TestLocksInChangingOrderDeadlock(t *testing.T) {
 	eachCase(t, map[string]error{
 		"wallet-unordered:timeout=300ms": market.ErrContended, "fine-wallet": nil,
 	}, func(g *fixture, spec string, want error) {
 		item, order := g.first, g.offer(0)
-		// A first purchase of the second worker, so that the next one turns the order round.
+		// A first purchase of the second worker, so that the next one turns the
+		// order round.
 		waiting := step.Hold(step.Waiting)
 		waiting.Open()
 		second := g.worker(spec, waiting.Observe)
@@ -25,8 +27,8 @@ func TestLocksInChangingOrderDeadlock(t *testing.T) {
 		_, err := second.purchase(cheap)
 		g.must(err)
 
-		// The first worker takes the item's lock and finds the account's held, by somebody who gives it back when
-		// both wait.
+		// The first worker takes the item's lock and finds the account's held, by
+		// somebody who gives it back when both wait.
 		g.must(g.conn.Set(g.ctx, g.keys.Lock("users:2"), "somebody", 0).Err())
 		firstWaits := step.Hold(step.Waiting)
 		g.Cleanup(firstWaits.Open)

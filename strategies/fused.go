@@ -18,14 +18,18 @@ import (
 
 const writeFused = "fused"
 
-// fused does an operation under one lock of the kind set-px in two round trips. The first is a pipeline: SET NX PX with
-// a token, WATCH of the lock, GET of the lock, which must be the token, and the reads. The second is a MULTI/EXEC of
-// the writes and of the DEL that releases the lock. EXEC fails if the lock has changed hands or has expired since the
-// WATCH: that is fencing by the lock itself. A client that finds the lock held polls by SET alone, and watches and
-// reads once it has it: its own SET after the WATCH would abort its EXEC.
+// fused does an operation under one lock of the kind set-px in two round trips. The
+// first is a pipeline: SET NX PX with a token, WATCH of the lock, GET of the lock,
+// which must be the token, and the reads. The second is a MULTI/EXEC of the writes and
+// of the DEL that releases the lock. EXEC fails if the lock has changed hands or has
+// expired since the WATCH: that is fencing by the lock itself. A client that finds the
+// lock held polls by SET alone, and watches and reads once it has it: its own SET after
+// the WATCH would abort its EXEC.
 //
-// What breaks it: whoever writes without taking the lock. The lock must lie on the market's server, in its slot.
-// Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set".
+// What breaks it: whoever writes without taking the lock. The lock must lie on
+// the market's server, in its slot. Source:
+// redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking
+// using check-and-set".
 type fused struct {
 	*locked     // whose Locker and access it is
 	lock.Locker // of the kind set-px; it is asked for nothing but its promises
@@ -33,7 +37,8 @@ type fused struct {
 	ttl time.Duration
 
 	// Of the operation under way.
-	conn       *redis.Conn // the client's only one: the WATCH holds on no other; nil: the client has it back
+	// The client's only one: the WATCH holds on no other; nil: the client has it back.
+	conn       *redis.Conn
 	key, token string
 	watched    bool // a WATCH is in force
 	writes     bool // with the release
@@ -71,7 +76,8 @@ func (f *fused) write(ctx context.Context, _ *operation) error {
 	return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
 }
 
-// Acquire takes the lock, and reads. After an error the lock is free, as far as the server can be reached.
+// Acquire takes the lock, and reads. After an error the lock is free, as far as
+// the server can be reached.
 func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
 	f.Begin()
@@ -93,7 +99,8 @@ func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return nil, errors.Join(err, f.end(ctx))
 }
 
-// take tries to take the lock, and watches and reads: at once, or if it is taken. With true and an error it was taken.
+// take tries to take the lock, and watches and reads: at once, or if it is taken. With
+// true and an error it was taken.
 func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	p := f.conn.Pipeline()
 	if f.watched {
@@ -131,7 +138,8 @@ func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	return true, nil
 }
 
-// giveBack writes, and deletes the lock, or is lock.ErrLost. Other errors are those of exec.
+// giveBack writes, and deletes the lock, or is lock.ErrLost. Other errors are
+// those of exec.
 func (f *fused) giveBack(ctx context.Context) error {
 	err := exec(ctx, f.conn.TxPipelined, false, func(p redis.Pipeliner) {
 		if f.writes {

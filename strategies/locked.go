@@ -16,11 +16,13 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// LockNames appends the locks that an operation on an item takes, in this order. The buyer is 0 for a listing and for a
-// browser. An order is the n-th purchase of its worker.
+// LockNames appends the locks that an operation on an item takes, in this
+// order. The buyer is 0 for a listing and for a browser. An order is the n-th
+// purchase of its worker.
 type LockNames func(names []string, item market.ItemID, buyer market.UserID, n int) []string
 
-// all calls add with each lock that a market may have, with some twice, so that it can be removed without a SCAN.
+// all calls add with each lock that a market may have, with some twice, so that it
+// can be removed without a SCAN.
 func (l LockNames) all(m market.Made, add func(name string) bool) {
 	last, most := "", max(int(m.Items), m.Accounts, 1)
 	if slices.Equal(l(nil, 1, 1, 0), l(nil, 2, 2, 0)) { // one lock for all
@@ -42,26 +44,31 @@ func (l LockNames) all(m market.Made, add func(name string) bool) {
 
 const writePipeline = "pipeline"
 
-// writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as the book prints them, in a
-// plain pipeline, or with the release of the lock (see fused). The lock keeps others out in each.
+// writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as
+// the book prints them, in a plain pipeline, or with the release of the lock (see fused).
+// The lock keeps others out in each.
 //
-// What breaks a pipeline: a crash, a cut connection or a refused command midway leaves some of its writes (scenario
-// cut). A library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice (resent).
-// Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
+// What breaks a pipeline: a crash, a cut connection or a refused command midway leaves
+// some of its writes (scenario cut). A library that sends it again after a lost reply,
+// unlike a MULTI/EXEC, pays the seller twice (resent). Source: renderings of the book's
+// code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",
 	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+
 		"set-px, fused with its release after a first round trip that takes the lock and reads",
 	"multi", writePipeline, writeFused)
 
-// entriesParam has an operation enter each of its locks twice, as where the function that reads and decides takes the
-// lock of the one that calls it, and gives it back when it returns: before the write.
+// entriesParam has an operation enter each of its locks twice, as where the function
+// that reads and decides takes the lock of the one that calls it, and gives it back when
+// it returns: before the write.
 //
-// What breaks it: an entry or a release that is counted twice because its reply was lost and the client sent it again
-// (scenarios resent-acquire and lost-leave), and an entry that drops the expiry (crash-holding).
-// Source: java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
+// What breaks it: an entry or a release that is counted twice because its reply was lost
+// and the client sent it again (scenarios resent-acquire and lost-leave), and an entry
+// that drops the expiry (crash-holding). Source:
+// java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
 var entriesParam = param.Choice("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
 
-// underLocks completes a strategy whose operations run under locks. These differ only in the names of their locks.
+// underLocks completes a strategy whose operations run under locks. These differ only
+// in the names of their locks.
 func underLocks(s Strategy, names LockNames) Strategy {
 	s.Params = []param.Param{
 		fencingParam, writeParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
@@ -93,7 +100,8 @@ func underLocks(s Strategy, names LockNames) Strategy {
 	return s
 }
 
-// locked does each operation under locks: take them, read and decide, write, give them back.
+// locked does each operation under locks: take them, read and decide, write,
+// give them back.
 type locked struct {
 	Env
 	purchaser
@@ -179,7 +187,8 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 			return fmt.Errorf("%w: %w", market.ErrLockLost, context.Cause(h.Context()))
 		}
 	}
-	k.Steps.At(ctx, step.BeforeWrite) // a worker may be paused here, after the last check of its leases
+	// A worker may be paused here, after the last check of its leases.
+	k.Steps.At(ctx, step.BeforeWrite)
 	if err := k.access.write(ctx, op); err != nil {
 		return err
 	}
@@ -241,7 +250,8 @@ func (k *locked) leaveOnce(ctx context.Context) error {
 	return nil
 }
 
-// release gives the held locks back, last first, even if ctx has ended, and reports whether one had been lost.
+// release gives the held locks back, last first, even if ctx has ended, and
+// reports whether one had been lost.
 func (k *locked) release(ctx context.Context, r *market.Receipt) (lost bool) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for len(k.held) > 0 {

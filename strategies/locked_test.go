@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// Two programs spend 80 coins each from one account that holds 100, for different items: fine lets them.
+// Two programs spend 80 coins each from one account that holds 100, for
+// different items: fine lets them.
 func TestFineOverdrawsASharedAccount(t *testing.T) {
 	each(t, func(g *fixture) {
 		one, other := step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
@@ -37,7 +38,8 @@ func TestFineOverdrawsASharedAccount(t *testing.T) {
 	})
 }
 
-// The second program comes as far as its lock, or its write, while the first is about to write.
+// The second program comes as far as its lock, or its write, while the first is
+// about to write.
 func TestSharedAccountIsProtected(t *testing.T) {
 	eachCase(t, map[string]step.Name{
 		"watch": step.BeforeWrite, "fine-wallet": step.Waiting, "coarse": step.Waiting,
@@ -97,8 +99,8 @@ func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 	})
 }
 
-// fakeLease is the Locker of one lease, whose release ends in an error, and the context of that lease, which
-// notes when it was last asked.
+// fakeLease is the Locker of one lease, whose release ends in an error, and the context
+// of that lease, which notes when it was last asked.
 type fakeLease struct {
 	lock.Locker
 	context.Context
@@ -131,8 +133,9 @@ func (l *fakeLease) buys(t *testing.T, spec string) (r market.Receipt, holds []l
 	return r, holds
 }
 
-// A worker that learns of no loss counts as the holder until it begins to release. If the lease were checked before
-// that, the worker would count as a holder for as long as it was suspended in between.
+// A worker that learns of no loss counts as the holder until it begins to release. If
+// the lease were checked before that, the worker would count as a holder for as long as
+// it was suspended in between.
 func TestHeldUntilReleasing(t *testing.T) {
 	lease := &fakeLease{}
 	_, holds := lease.buys(t, "coarse")
@@ -141,7 +144,8 @@ func TestHeldUntilReleasing(t *testing.T) {
 	}
 }
 
-// A lock that cannot be given back changes no outcome, and is counted. One that was lost is not stuck.
+// A lock that cannot be given back changes no outcome, and is counted. One that
+// was lost is not stuck.
 func TestFailedReleasesAreCounted(t *testing.T) {
 	for spec, want := range map[string]int{"coarse": 1, "fine-wallet": 2} {
 		for failure, failed := range map[error]int{errors.New("NOPERM"): want, lock.ErrLost: 0} {

@@ -19,14 +19,17 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// lua makes a listing or a purchase by one script: the server reads, decides and writes while it does nothing else.
-// There is nothing to lock, nothing to try again, and one round trip.
+// lua makes a listing or a purchase by one script: the server reads, decides
+// and writes while it does nothing else. There is nothing to lock, nothing to
+// try again, and one round trip.
 //
-// What breaks it: what a script has written before a command of it fails stays. An access list that forbids one of its
-// later commands leaves an item in two places (the rehearsal before a run finds such a list). A script that a library
-// sends again after a lost reply tells the buyer that the item just bought is gone (scenario resent); idempotent=on
-// answers what it did the first time, until the worker's next operation (resent-late). All keys must lie in one slot.
-// Source: redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
+// What breaks it: what a script has written before a command of it fails stays. An access
+// list that forbids one of its later commands leaves an item in two places (the rehearsal
+// before a run finds such a list). A script that a library sends again after a lost reply
+// tells the buyer that the item just bought is gone (scenario resent); idempotent=on
+// answers what it did the first time, until the worker's next operation (resent-late).
+// All keys must lie in one slot. Source:
+// redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
 func lua() Strategy {
 	return Strategy{
 		Name:     "lua",
@@ -101,7 +104,8 @@ func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err
 	return r, err
 }
 
-// run runs a script that writes. Its errors are the script's refusal, ErrStale, and those of afterScript.
+// run runs a script that writes. Its errors are the script's refusal, ErrStale,
+// and those of afterScript.
 func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any) error {
 	script := w.plain
 	if s.worker != "" {
@@ -127,9 +131,11 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 	return nil
 }
 
-const nothingWritten = "(nothing was written)" // ends the error of a script whose first write the server refused
+// Ends the error of a script whose first write the server refused.
+const nothingWritten = "(nothing was written)"
 
-// afterScript classifies the error of a script that writes: ErrRejected (nothing was written), or those of afterWrite.
+// afterScript classifies the error of a script that writes: ErrRejected (nothing was
+// written), or those of afterWrite.
 func afterScript(err error) error {
 	command, denied := backend.Denied(err)
 	noScripts := denied && (command == "evalsha" || command == "eval")
@@ -140,13 +146,16 @@ func afterScript(err error) error {
 	return afterWrite(err)
 }
 
-// luaShared runs the scripts of lua over one connection for all workers of a process, filled by go-redis's
-// AutoPipeline: it sends at once what has come up, without waiting for replies, which saves both sides system calls.
+// luaShared runs the scripts of lua over one connection for all workers of a process,
+// filled by go-redis's AutoPipeline: it sends at once what has come up, without waiting
+// for replies, which saves both sides system calls.
 //
-// What breaks it is what breaks lua, and more. Whoever gives up waiting may have the order applied later: its outcome
-// is unknown. A broken connection leaves the orders of all workers unknown at once. All must be the same user of the
-// same server, and one slow reply keeps everybody waiting. What one purchase exchanges is not known. Source: go-redis,
-// AutoPipelineOptions.FullDuplex (9.23, experimental); redis.io/docs/latest/develop/using-commands/pipelining.
+// What breaks it is what breaks lua, and more. Whoever gives up waiting may have the
+// order applied later: its outcome is unknown. A broken connection leaves the orders of
+// all workers unknown at once. All must be the same user of the same server, and one slow
+// reply keeps everybody waiting. What one purchase exchanges is not known. Source:
+// go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental);
+// redis.io/docs/latest/develop/using-commands/pipelining.
 func luaShared() Strategy {
 	return Strategy{
 		Name:     "lua-shared",
@@ -170,7 +179,8 @@ func luaShared() Strategy {
 	}
 }
 
-// pipeline is the connection that the workers of a process share. The first operation of any of them opens it.
+// pipeline is the connection that the workers of a process share. The first
+// operation of any of them opens it.
 type pipeline struct {
 	dial    func(context.Context) (*redis.Client, error)
 	opening sync.Mutex

@@ -27,7 +27,8 @@ func (g *fixture) colleagues(n int, spec string, through *backend.Server) []*wor
 	return all
 }
 
-// listAll lets each worker list an item of its own at the same time, the n-th worker the n-th item from first.
+// listAll lets each worker list an item of its own at the same time, the n-th
+// worker the n-th item from first.
 func listAll(workers []*worker, first int) []error {
 	errs := make([]error, len(workers))
 	var group sync.WaitGroup
@@ -39,7 +40,8 @@ func listAll(workers []*worker, first int) []error {
 	return errs
 }
 
-// Workers of one process use one connection, also after the server has forgotten their scripts.
+// Workers of one process use one connection, also after the server has
+// forgotten their scripts.
 func TestWorkersShareAConnection(t *testing.T) {
 	s := testkit.Local(t)
 	g := newFixture(t, s)
@@ -59,7 +61,8 @@ func TestWorkersShareAConnection(t *testing.T) {
 	g.sound(0, 0)
 }
 
-// An order whose context ends while it is on its way is not recalled: nobody knows, and it is applied later.
+// An order whose context ends while it is on its way is not recalled: nobody
+// knows, and it is applied later.
 func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 	each(t, func(g *fixture) {
 		proxy := testkit.StartProxy(g, g.server)
@@ -87,7 +90,8 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 	})
 }
 
-// A connection that breaks leaves the outcomes unknown of what was on its way, and nothing of it is sent again.
+// A connection that breaks leaves the outcomes unknown of what was on its way, and
+// nothing of it is sent again.
 func TestBrokenPipelineIsUnknown(t *testing.T) {
 	each(t, func(g *fixture) {
 		proxy := testkit.StartProxy(g, g.server)

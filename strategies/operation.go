@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// An operation is a purchase or a listing: what it reads, how it decides, and what it writes. It serves one call.
+// An operation is a purchase or a listing: what it reads, how it decides, and what
+// it writes. It serves one call.
 type operation struct {
 	market.Order // of a listing without Buyer
 	lists        bool
@@ -96,7 +97,8 @@ func (o *operation) write(ctx context.Context, p redis.Pipeliner) {
 	p.ZRem(ctx, o.keys.Market(), o.member())
 }
 
-// beforeWrite classifies an error that came before any write was sent. Refusals keep their meaning.
+// beforeWrite classifies an error that came before any write was sent. Refusals
+// keep their meaning.
 func beforeWrite(err error) error {
 	var server redis.Error
 	switch {
@@ -109,12 +111,14 @@ func beforeWrite(err error) error {
 	}
 }
 
-// pipelined sends several commands at once: TxPipelined as one MULTI/EXEC, Pipelined one by one.
+// pipelined sends several commands at once: TxPipelined as one MULTI/EXEC,
+// Pipelined one by one.
 type pipelined func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error)
 
-// exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies what comes back: nil
-// (applied), redis.TxFailedErr, ErrRejected (discarded before it ran, or each refused alone), ErrNotSent, or any other
-// error, which leaves the outcome unknown: of a MULTI that is refused the rest is executed.
+// exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies
+// what comes back: nil (applied), redis.TxFailedErr, ErrRejected (discarded before it
+// ran, or each refused alone), ErrNotSent, or any other error, which leaves the outcome
+// unknown: of a MULTI that is refused the rest is executed.
 func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipeliner)) error {
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
@@ -138,7 +142,8 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	return afterWrite(err)
 }
 
-// afterWrite classifies an error of writes that may have been made: ErrNotSent where not a byte of them has left.
+// afterWrite classifies an error of writes that may have been made: ErrNotSent where
+// not a byte of them has left.
 func afterWrite(err error) error {
 	if backend.Unsent(err) {
 		return beforeWrite(err)
@@ -146,7 +151,8 @@ func afterWrite(err error) error {
 	return fmt.Errorf("outcome of the writes is unknown: %w", err)
 }
 
-// oneByOne sends writes that follow another one, each by itself. An error leaves the outcome unknown.
+// oneByOne sends writes that follow another one, each by itself. An error
+// leaves the outcome unknown.
 func oneByOne(ctx context.Context, rdb *redis.Client, writes ...redis.Cmder) error {
 	for _, cmd := range writes {
 		if err := rdb.Process(ctx, cmd); err != nil {

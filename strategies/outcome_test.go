@@ -152,13 +152,15 @@ func TestScriptWithoutPermissionForItsFirstWriteIsRejected(t *testing.T) {
 	eachSpec(t, true, scripted, func(g *fixture, spec string) { g.rejects(spec, "hincrby") })
 }
 
-// rejects checks that a purchase without permission for a command is refused, and that nothing was written.
+// rejects checks that a purchase without permission for a command is refused,
+// and that nothing was written.
 func (g *fixture) rejects(spec, denied string) {
 	g.Helper()
 	order := g.offer(0)
 	before := g.snapshot()
 	_, err := g.open(spec, restricted(g, denied), strategies.Env{}).purchase(order)
-	permission := redis.IsPermissionError(err) || slices.Contains(scripted, spec) // a script's error is its own
+	// A script's error is its own.
+	permission := redis.IsPermissionError(err) || slices.Contains(scripted, spec)
 	if !errors.Is(err, market.ErrRejected) || !permission {
 		g.Errorf("purchase: %v, want %v because of a missing permission", err, market.ErrRejected)
 	}
@@ -166,8 +168,8 @@ func (g *fixture) rejects(spec, denied string) {
 	g.sound(0, 0)
 }
 
-// A script that fails midway leaves what it has written: the item is bought and on the market. EXEC would have refused
-// all of it.
+// A script that fails midway leaves what it has written: the item is bought and on the
+// market. EXEC would have refused all of it.
 func TestScriptWithoutPermissionForItsLastWriteIsUnknown(t *testing.T) {
 	eachSpec(t, true, scripted, func(g *fixture, spec string) {
 		_, err := g.open(spec, restricted(g, "zrem"), strategies.Env{}).purchase(g.offer(0))
@@ -178,8 +180,8 @@ func TestScriptWithoutPermissionForItsLastWriteIsUnknown(t *testing.T) {
 	})
 }
 
-// The server runs out of memory between the decision and the write. The locks stay: a full server refuses to queue
-// their DEL (see the test of setnx).
+// The server runs out of memory between the decision and the write. The locks stay: a
+// full server refuses to queue their DEL (see the test of setnx).
 func TestFullMemoryIsRejected(t *testing.T) {
 	eachSpec(t, true, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
 		if spec == "claim" {
@@ -212,8 +214,9 @@ func TestUnreadableMarketIsRejected(t *testing.T) {
 	})
 }
 
-// sendsTwice makes a client send the scripts that write again after their replies were lost, as libraries do unless
-// they are told not to. It is that worker's observer and its connection's hook.
+// sendsTwice makes a client send the scripts that write again after their replies
+// were lost, as libraries do unless they are told not to. It is that worker's
+// observer and its connection's hook.
 type sendsTwice struct{ traffic }
 
 func (r *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -226,7 +229,8 @@ func (r *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A script that is sent again pays twice, unless it keeps the outcome of the first time: one for each worker.
+// A script that is sent again pays twice, unless it keeps the outcome of the
+// first time: one for each worker.
 func TestScriptThatIsSentTwice(t *testing.T) {
 	eachCase(t, map[string]bool{
 		"fine:fencing=off": false, "fine:fenced:fencing=on": false, "fine:fencing=token": false,
@@ -254,7 +258,8 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 	})
 }
 
-// Of a pipeline that is cut in the middle a part is applied: the buyer has paid, and the item is still for sale.
+// Of a pipeline that is cut in the middle a part is applied: the buyer has paid,
+// and the item is still for sale.
 func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
 	eachSpec(t, false, []string{"fine:write=pipeline"}, func(g *fixture, spec string) {
 		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
@@ -272,7 +277,8 @@ func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
 	})
 }
 
-// A pipeline of which each command was refused is not applied; one of which the last was is applied in part.
+// A pipeline of which each command was refused is not applied; one of which the
+// last was is applied in part.
 func TestPipelineThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
@@ -296,15 +302,17 @@ func TestPipelineThatIsRefused(t *testing.T) {
 	}
 }
 
-// payOnce pays once for as long as the record of the payment lives: both are written by one script.
+// payOnce pays once for as long as the record of the payment lives: both are
+// written by one script.
 var payOnce = redis.NewScript(`
 if redis.call('SET', KEYS[1], 'paid', 'NX', 'PX', ARGV[1]) then
 	redis.call('DECRBY', KEYS[2], ARGV[2])
 end
 return redis.call('GET', KEYS[2])`)
 
-// A record with an expiry: the library sends again 300 ms after it has lost a reply. That pays once if the record still
-// lives then, and twice, with no error, if it has expired: it has to live longer than the last copy may be late.
+// A record with an expiry: the library sends again 300 ms after it has lost a reply. That
+// pays once if the record still lives then, and twice, with no error, if it has expired:
+// it has to live longer than the last copy may be late.
 func TestIdempotencyRecordThatExpires(t *testing.T) {
 	const again = 300 * time.Millisecond
 	for _, c := range []struct{ lives, paid int }{{lives: 60_000, paid: 10}, {lives: 50, paid: 20}} {

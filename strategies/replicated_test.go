@@ -16,7 +16,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// A purchase that a replica has is made; one that none has in time is of unknown outcome, and applied on the master.
+// A purchase that a replica has is made; one that none has in time is of unknown
+// outcome, and applied on the master.
 func TestReplicated(t *testing.T) {
 	t.Parallel()
 	master := testkit.Local(t, "--repl-diskless-sync-delay", "0")
@@ -56,7 +57,8 @@ func TestReplicated(t *testing.T) {
 	}
 }
 
-// With resend=on all clients of a worker send a command again: to the market, to its locks, and in the background.
+// With resend=on all clients of a worker send a command again: to the market, to its
+// locks, and in the background.
 func TestResend(t *testing.T) {
 	t.Parallel()
 	server := testkit.Embedded(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// ErrSpec is returned, wrapped, for a spec that cannot be parsed. The message names what is known.
+// ErrSpec is returned, wrapped, for a spec that cannot be parsed. The message
+// names what is known.
 var ErrSpec = errors.New("invalid strategy")
 
 // A Catalogue is the strategies and locks that specs may name.
@@ -40,14 +41,16 @@ func (c Catalogue) FencedLocks() (fenced []string) {
 	return fenced
 }
 
-// A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands for. Catalogue.Parse makes one.
+// A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands
+// for. Catalogue.Parse makes one.
 type Spec struct {
 	strategy Strategy
 	lock     lock.Kind // the zero value for a strategy that takes no lock
 	params   param.Values
 }
 
-// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... Its errors are ErrSpec, wrapped.
+// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... Its
+// errors are ErrSpec, wrapped.
 func (c Catalogue) Parse(text string) (Spec, error) {
 	spec, err := c.parse(text)
 	if err != nil {
@@ -103,7 +106,8 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 	return spec, err
 }
 
-// orLock adds to an error about an unknown strategy how a lock is written whose name was given instead.
+// orLock adds to an error about an unknown strategy how a lock is written whose
+// name was given instead.
 func (c Catalogue) orLock(name string, err error) error {
 	under := slices.IndexFunc(c.Strategies, func(s Strategy) bool { return s.Lock != "" })
 	near := nearest(name, c.LockNames())
@@ -174,7 +178,8 @@ func find(what, name string, known []string) (int, error) {
 	return 0, errors.New(UnknownName(what, name, known))
 }
 
-// UnknownName is the message for a name that is not known: it lists the known names and suggests the nearest.
+// UnknownName is the message for a name that is not known: it lists the known
+// names and suggests the nearest.
 func UnknownName(what, name string, known []string) string {
 	if len(known) == 0 {
 		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
@@ -186,8 +191,9 @@ func UnknownName(what, name string, known []string) string {
 	return message
 }
 
-// nearest is the name that takes the fewest edits, or "" if they are more than half as many as the name's letters. A
-// wrong letter counts nearly as one left out and one added, so that setpx means set-px and not setnx.
+// nearest is the name that takes the fewest edits, or "" if they are more than half as
+// many as the name's letters. A wrong letter counts nearly as one left out and one added,
+// so that setpx means set-px and not setnx.
 func nearest(name string, known []string) string {
 	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 	best, fewest := "", 2+3*(len(name)/2)
@@ -206,7 +212,8 @@ func (s Spec) parameters() []string {
 	return Names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
-// String returns the canonical form: without defaults, parameters in the order in which they are declared.
+// String returns the canonical form: without defaults, parameters in the order
+// in which they are declared.
 func (s Spec) String() string {
 	text := s.strategy.Name
 	if s.lock.Name != s.strategy.Lock {
@@ -234,10 +241,12 @@ func (s Spec) SeveralLocks() bool {
 	return s.strategy.Locks != nil && len(s.strategy.Locks(nil, 1, 1, 1)) > 1
 }
 
-// FusesLock reports whether the spec takes and releases its lock by the commands that read and write.
+// FusesLock reports whether the spec takes and releases its lock by the
+// commands that read and write.
 func (s Spec) FusesLock() bool { return s.params.Text(writeParam) == writeFused }
 
-// Value returns the value of the parameter called name, or its default; false for one that nobody declares.
+// Value returns the value of the parameter called name, or its default; false
+// for one that nobody declares.
 func (s Spec) Value(name string) (string, bool) {
 	if i := slices.Index(s.parameters(), name); i >= 0 {
 		return s.params.Text(s.Params()[i]), true
@@ -245,10 +254,12 @@ func (s Spec) Value(name string) (string, bool) {
 	return "", false
 }
 
-// Promises is what the spec's lock claims with the spec's parameters. A strategy that takes no lock claims nothing.
+// Promises is what the spec's lock claims with the spec's parameters. A strategy that
+// takes no lock claims nothing.
 func (s Spec) Promises() lock.Promises { return s.lock.PromisesOf(s.params) }
 
-// CheckServer returns backend.ErrUnavailable, wrapped, if the server lacks a command that the spec sends.
+// CheckServer returns backend.ErrUnavailable, wrapped, if the server lacks a
+// command that the spec sends.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
 	for _, c := range s.lock.NewerCommands(s.params) {
 		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
@@ -266,8 +277,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Of env it fills in Locker and
-// Params, and Process if it is nil. Close the closer when the worker ends; it is never nil.
+// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Of
+// env it fills in Locker and Params, and Process if it is nil. Close the closer when the
+// worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var opened backend.Closers
@@ -311,7 +323,8 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	return locker, nil
 }
 
-// LockKeys enumerates the keys besides the market's own that a run with this spec may have left there.
+// LockKeys enumerates the keys besides the market's own that a run with this
+// spec may have left there.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true

@@ -1,9 +1,11 @@
-// Package strategies holds the ways of making a purchase safe, a file each or one for a family: optimistic locking
-// (watch, watch-item), a market-wide lock (coarse), a lock for each item (fine), one for the buyer's account too
-// (fine-wallet), one script for an operation (lua, lua-shared), and controls that must fail (unsafe and others).
+// Package strategies holds the ways of making a purchase safe, a file each or one for a
+// family: optimistic locking (watch, watch-item), a market-wide lock (coarse), a lock for
+// each item (fine), one for the buyer's account too (fine-wallet), one script for an
+// operation (lua, lua-shared), and controls that must fail (unsafe and others).
 //
-// A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from text such as "fine:setnx:poll=2ms" with
-// [Catalogue.Parse], names one with its lock and parameters.
+// A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from
+// text such as "fine:setnx:poll=2ms" with [Catalogue.Parse], names one with its
+// lock and parameters.
 package strategies
 
 import (
@@ -31,19 +33,22 @@ type Strategy struct {
 	Source   string // book section, paper, command page
 	Params   []param.Param
 	Protects Protection
-	// Check refuses a lock and parameters that are each valid but do not go together, given the catalogue that the spec
-	// was found in. It may be nil.
+	// Check refuses a lock and parameters that are each valid but do not go together,
+	// given the catalogue that the spec was found in. It may be nil.
 	Check func(Spec, Catalogue) error
 	Lock  string    // the default one; empty for a strategy that takes none
 	Locks LockNames // that an operation takes; nil for a strategy that takes none
-	// Keys calls leaves with each key, besides those of locks, that a run may have left in a market; nil: there is none.
+	// Keys calls leaves with each key, besides those of locks, that a run may have left
+	// in a market; nil: there is none.
 	Keys func(keys market.Keys, made market.Made, leaves func(key string) bool)
-	// Elsewhere says that programs of somebody else buy, whose commands nobody sees, on a server that is theirs alone.
+	// Elsewhere says that programs of somebody else buy, whose commands nobody sees, on a
+	// server that is theirs alone.
 	Elsewhere bool
-	// Variants are the locks of a catalogue, with parameters of this strategy, that the fault scenarios run with, such as
-	// "fenced:fencing=on". It may be nil.
+	// Variants are the locks of a catalogue, with parameters of this strategy, that the
+	// fault scenarios run with, such as "fenced:fencing=on". It may be nil.
 	Variants func(Catalogue) []string
-	// New makes a Purchaser for one worker, and what must be closed when the worker ends (nil: nothing).
+	// New makes a Purchaser for one worker, and what must be closed when the
+	// worker ends (nil: nothing).
 	New func(Env) (market.Purchaser, io.Closer, error)
 }
 
@@ -55,7 +60,8 @@ type Protection struct {
 
 // Env is what a Purchaser works with.
 type Env struct {
-	Number int                                          // of the worker, from 0, among those that share its market
+	// Of the worker, from 0, among those that share its market.
+	Number int
 	Redis  *redis.Client                                // the worker's own connection
 	Dial   func(context.Context) (*redis.Client, error) // opens one more, for locks that need it
 	Keys   market.Keys
@@ -64,9 +70,11 @@ type Env struct {
 	Steps  step.Observer      // may be nil
 	Holds  func(lock.Holding) // called for each lock that was held, after its release; may be nil
 
-	connect func(context.Context) (net.Conn, error) // opens one more for a client of another module; nil: nothing does
+	// Opens one more for a client of another module; nil: nothing does.
+	connect func(context.Context) (net.Conn, error)
 
-	// For locks only. Locks connects to a Redis of the locks' own; nil: they live at the market's.
+	// For locks only. Locks connects to a Redis of the locks' own; nil: they
+	// live at the market's.
 	Locks     Dialer
 	lockRedis *redis.Client // the worker's own connection there; nil: Redis
 
@@ -86,13 +94,16 @@ func All() []Strategy {
 	}
 }
 
-// resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
-// around each call of their client. go-redis does it by default, not with a transaction; others: docs/clients.md.
+// resendParam has a worker's clients send a command again whose reply did not come: the
+// wrapper that articles put around each call of their client. go-redis does it by
+// default, not with a transaction; others: docs/clients.md.
 //
-// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock, and the client waits
-// for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone (resent). A DEL frees
-// the next one's lock, and a release that compares tokens is told that the lock was lost (lost-release).
-// Source: articles, whose wrapper catches the client's connection error and calls once more; redis.Options.MaxRetries.
+// What breaks it: the first copy may have been executed. SET NX then finds the client's
+// own lock, and the client waits for itself (scenario lost-acquire). A script that
+// writes charges twice or finds the item gone (resent). A DEL frees the next one's lock,
+// and a release that compares tokens is told that the lock was lost (lost-release).
+// Source: articles, whose wrapper catches the client's connection error and calls once
+// more; redis.Options.MaxRetries.
 var resendParam = param.Choice("resend",
 	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
 		"command after a connection error does, and go-redis by default", "off", "on")
@@ -118,9 +129,10 @@ type Connection struct {
 	backend.Closers // of all that was opened
 }
 
-// Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
-// worker's own connection counts where ctx says (backend.CountInto); what is dialled later counts into
-// env.Traffic.Background. On an error nothing stays open.
+// Connect opens a worker's connection to the market, and its Purchaser on it. Of env
+// it fills in Redis and Dial. The worker's own connection counts where ctx says
+// (backend.CountInto); what is dialled later counts into env.Traffic.Background. On
+// an error nothing stays open.
 func Connect(ctx context.Context, s Spec, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
 	if err := c.open(ctx, s, dial, env); err != nil {
@@ -168,9 +180,10 @@ func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	}
 }
 
-// Own is the spec of a strategy of one's own, to be measured as those of a catalogue are. It is opened by [Connect], as
-// bench does. What its connections carry counts as the worker's own, with what its client says to introduce itself.
-// Where a run leaves keys of its own, name them in the Keys of its [Strategy], and add that to a [Catalogue].
+// Own is the spec of a strategy of one's own, to be measured as those of a catalogue are.
+// It is opened by [Connect], as bench does. What its connections carry counts as the
+// worker's own, with what its client says to introduce itself. Where a run leaves keys of
+// its own, name them in the Keys of its [Strategy], and add that to a [Catalogue].
 func Own(name string, open market.Open) Spec {
 	return Spec{strategy: Strategy{Name: name, New: func(env Env) (market.Purchaser, io.Closer, error) {
 		if env.connect == nil {
@@ -183,8 +196,9 @@ func Own(name string, open market.Open) Spec {
 	}}}
 }
 
-// OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a market.Open. A lock takes the one
-// server of locks that the worker has, or all of several as its masters.
+// OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a
+// market.Open. A lock takes the one server of locks that the worker has, or all
+// of several as its masters.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 	to := func(addr string) Dialer {
 		connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) }

@@ -19,8 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on
-	// two servers.
+	// Most of the time goes into random sequences of operations. Each strategy plays new
+	// ones in every run, on two servers.
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
@@ -78,8 +78,8 @@ func factory(spec strategies.Spec) markettest.Factory {
 	}
 }
 
-// lasts reports whether a key lasts longer than an operation: a fence, an item's version or the outcomes at the market,
-// or fenced's counter.
+// lasts reports whether a key lasts longer than an operation: a fence, an item's version
+// or the outcomes at the market, or fenced's counter.
 func lasts(key string) bool {
 	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") || strings.HasSuffix(key, ":outcomes") ||
 		strings.HasSuffix(key, ":released")
@@ -96,7 +96,8 @@ const (
 	buyer  = market.UserID(2)
 )
 
-// fixture is a market of three accounts with 100 coins each, in which the seller offers items at 80.
+// fixture is a market of three accounts with 100 coins each, in which the
+// seller offers items at 80.
 type fixture struct {
 	testing.TB
 	ctx     context.Context
@@ -126,7 +127,8 @@ func eachCase[C any](t *testing.T, cases map[string]C, run func(g *fixture, spec
 	})
 }
 
-// eachSpec runs it for each of several specs, on Redis alone if they need what miniredis has not.
+// eachSpec runs it for each of several specs, on Redis alone if they need what
+// miniredis has not.
 func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture, spec string)) {
 	t.Parallel()
 	on := func(t *testing.T, s *backend.Server) {
@@ -191,7 +193,8 @@ func (g *fixture) worker(spec string, steps step.Observer) *worker {
 	return g.open(spec, g.server, strategies.Env{Steps: steps})
 }
 
-// open opens one that reaches the market through a server, which may be a proxy, on connections with hooks.
+// open opens one that reaches the market through a server, which may be a
+// proxy, on connections with hooks.
 func (g *fixture) open(spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
 	g.Helper()
 	env.Keys = g.keys
@@ -207,7 +210,8 @@ func (g *fixture) open(spec string, through *backend.Server, env strategies.Env,
 	g.must(err)
 	w := &worker{g, c.Conn, c.Purchaser, new(market.Ledger)}
 	g.Cleanup(func() {
-		if err := c.Close(); err != nil && !errors.Is(err, redis.ErrClosed) { // a test closes the connection
+		// a test closes the connection
+		if err := c.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 			g.Errorf("closing %s: %v", spec, err)
 		}
 	})
@@ -256,7 +260,8 @@ func (g *fixture) audit() market.AuditResult {
 	return v
 }
 
-// sound checks that the audit finds nothing, and how many operations it settles as applied and as not applied.
+// sound checks that the audit finds nothing, and how many operations it settles
+// as applied and as not applied.
 func (g *fixture) sound(applied, notApplied int64) {
 	g.Helper()
 	v := g.audit()

@@ -30,15 +30,16 @@ func once(at step.Name, do func()) step.Observer {
 	}
 }
 
-// traffic is what a purchase sends, each command or pipeline after the step that its worker reported last. It is that
-// worker's observer and its connection's hook.
+// traffic is what a purchase sends, each command or pipeline after the step that its
+// worker reported last. It is that worker's observer and its connection's hook.
 type traffic struct {
 	after step.Name
 	sent  map[step.Name][][]string
 }
 
 func (r *traffic) observe(_ context.Context, at step.Name) {
-	if at != step.BeforeRelease || len(r.sent[step.BeforeWrite]) > 0 { // or the release is part of the write
+	// or the release is part of the write
+	if at != step.BeforeRelease || len(r.sent[step.BeforeWrite]) > 0 {
 		r.after = at
 	}
 }
@@ -67,7 +68,8 @@ func (r *traffic) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// traffic records a purchase by a worker that has made one before: the server then knows the scripts that EVALSHA runs.
+// traffic records a purchase by a worker that has made one before: the server then knows
+// the scripts that EVALSHA runs.
 func (g *fixture) traffic(spec string) *traffic {
 	g.Helper()
 	r := &traffic{}
@@ -85,8 +87,9 @@ func (g *fixture) traffic(spec string) *traffic {
 	return r
 }
 
-// read is the name of the first command that reads the market: after the step acquired for a strategy that takes locks.
-// It is empty for a strategy that reads and writes by one command.
+// read is the name of the first command that reads the market: after the step
+// acquired for a strategy that takes locks. It is empty for a strategy that
+// reads and writes by one command.
 func (r *traffic) read() string {
 	for _, name := range slices.Concat(slices.Concat(r.sent[r.reading()]...)) {
 		if name != "watch" && name != "multi" {

@@ -21,23 +21,29 @@ const (
 	unknownKill    = "kill"
 )
 
-// unknownParam chooses what a holder does with its locks after a write of unknown outcome: one of which bytes have
-// left, and whose reply has not come. It is executed whenever it arrives, whoever has the lock by then.
+// unknownParam chooses what a holder does with its locks after a write of unknown
+// outcome: one of which bytes have left, and whose reply has not come. It is executed
+// whenever it arrives, whoever has the lock by then.
 //
-//   - lapse: the lock is left to its lease, so that a write that is late by less than the rest of the lease arrives
-//     while the lock keeps others out. A lock that never expires is given back: left, it would keep everybody out.
+//   - lapse: the lock is left to its lease, so that a write that is late by less than the
+//     rest of the lease arrives while the lock keeps others out. A lock that never
+//     expires is given back: left, it would keep everybody out.
 //   - leave: the lock is left, even one that never expires.
-//   - release: the lock is given back, as in the "finally" of published code; the next holder has read what it changes.
-//   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
-//     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the
-//     release finds it still held, which one without an owner cannot tell, the outcome is known. Without an answer the
-//     lock is left.
+//   - release: the lock is given back, as in the "finally" of published code; the next
+//     holder has read what it changes.
+//   - kill: from a new connection, the server is told to close the old one (CLIENT KILL
+//     ID), after which a late write on it is not executed. Then the holder reads what
+//     has become of the order, and gives the lock back. If the release finds it still
+//     held, which one without an owner cannot tell, the outcome is known. Without an
+//     answer the lock is left.
 //
-// What breaks it. lapse and leave: a write that is later than the lease ends, so a lease has to be longer than the wait
-// for a reply. kill: a proxy that sends the commands of several clients over one connection of its own, and a server
-// that has failed over. Both make the write late again, and neither is noticed. A write that the market itself compares
-// with the lock (fencing=on and token, write=fused) needs none of this.
-// Source: M. Kleppmann, "How to do distributed locking", 2016, on delayed requests; redis.io/commands/client-kill.
+// What breaks it. lapse and leave: a write that is later than the lease ends, so a lease
+// has to be longer than the wait for a reply. kill: a proxy that sends the commands of
+// several clients over one connection of its own, and a server that has failed over. Both
+// make the write late again, and neither is noticed. A write that the market itself
+// compares with the lock (fencing=on and token, write=fused) needs none of this. Source:
+// M. Kleppmann, "How to do distributed locking", 2016, on delayed requests;
+// redis.io/commands/client-kill.
 var unknownParam = param.Choice("after-unknown",
 	"what becomes of a lock after a write of unknown outcome: left to its lease, where it has one (lapse), left in any "+
 		"case, released, or released after CLIENT KILL of the connection on which the write may be late",
@@ -57,7 +63,8 @@ func checkUnknown(s Spec) error {
 	return nil
 }
 
-// compared reports whether the market compares a write with the lock under which it was made.
+// compared reports whether the market compares a write with the lock under
+// which it was made.
 func compared(v param.Values) bool { return registers(v) || v.Text(writeParam) == writeFused }
 
 // leaves reports whether the locks are left after a write of unknown outcome.
@@ -71,8 +78,9 @@ func (k *locked) leaves() bool {
 	return true
 }
 
-// settle comes before locks are released whose holder's write had an error. It returns whether it is known in the end
-// what became of a write of unknown outcome, if the locks were held until then: applied where the error is nil.
+// settle comes before locks are released whose holder's write had an error. It returns
+// whether it is known in the end what became of a write of unknown outcome, if the locks
+// were held until then: applied where the error is nil.
 func (k *locked) settle(ctx context.Context, op *operation, err error) (known bool, became error) {
 	over, kills := k.access.(*killing)
 	if kills {
@@ -101,7 +109,8 @@ func (k *locked) leave() {
 	k.held = k.held[:0]
 }
 
-// killing is access over one connection, which the server names in reply to the reads, so that it can be killed.
+// killing is access over one connection, which the server names in reply to the
+// reads, so that it can be killed.
 type killing struct {
 	*locked
 	conn *redis.Conn // from the reads on; nil: the client has it back
@@ -154,7 +163,8 @@ func (c *killing) settle(ctx context.Context, op *operation) (known bool, became
 		return false, nil
 	}
 	defer rdb.Close()
-	// The address, too: a server that has started anew may have given the number to somebody else.
+	// The address, too: a server that has started anew may have given the
+	// number to somebody else.
 	if err := rdb.Do(ctx, "client", "kill", "id", name[1], "addr", name[2]).Err(); err != nil {
 		return false, nil
 	}
@@ -169,7 +179,8 @@ func (c *killing) settle(ctx context.Context, op *operation) (known bool, became
 	return true, became
 }
 
-// checkKill returns backend.ErrUnavailable, wrapped, if the server does not name connections.
+// checkKill returns backend.ErrUnavailable, wrapped, if the server does not
+// name connections.
 func checkKill(ctx context.Context, rdb *redis.Client) error {
 	err := rdb.Do(ctx, "client", "info").Err()
 	if refused, ok := errors.AsType[redis.Error](err); ok {
@@ -179,10 +190,12 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 	return backend.Explain(err)
 }
 
-// replicasParam is how many replicas must have an operation before it counts as made: the client asks by WAIT over the
-// same connection, before it releases. If too few have it in time the outcome is unknown: a failover may lose it.
+// replicasParam is how many replicas must have an operation before it counts as made: the
+// client asks by WAIT over the same connection, before it releases. If too few have it in
+// time the outcome is unknown: a failover may lose it.
 //
-// What breaks it: another replica than those that have it may be promoted. Source: redis.io/docs/latest/commands/wait.
+// What breaks it: another replica than those that have it may be promoted. Source:
+// redis.io/docs/latest/commands/wait.
 var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
 
 const replicasTimeout = time.Second
@@ -202,7 +215,8 @@ func replicated(env Env, do doing) doing {
 	}
 }
 
-// awaitReplicas returns an error, which leaves the outcome unknown, if too few replicas have what was written.
+// awaitReplicas returns an error, which leaves the outcome unknown, if too few
+// replicas have what was written.
 func awaitReplicas(ctx context.Context, rdb *redis.Client, n int) error {
 	got, err := rdb.Wait(ctx, n, replicasTimeout).Result()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// What becomes of the lock of a holder whose write has an unknown outcome: it stays unless the write is compared with
-// it, it never expires, or the spec says otherwise.
+// What becomes of the lock of a holder whose write has an unknown outcome: it stays
+// unless the write is compared with it, it never expires, or the spec says otherwise.
 func TestLockAfterAnUnknownWrite(t *testing.T) {
 	eachCase(t, map[string]bool{ // true: it is left
 		"fine:set-px": true, "coarse:set-px+watchdog": true, "fine:redisson": true, "fine:fenced:fencing=off": true,
@@ -48,8 +48,8 @@ func TestLockAfterAnUnknownWrite(t *testing.T) {
 	})
 }
 
-// A write of which not a byte has left is not of unknown outcome, and its holder releases: no connection could be made
-// whose handshake was answered.
+// A write of which not a byte has left is not of unknown outcome, and its holder
+// releases: no connection could be made whose handshake was answered.
 func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 	eachSpec(t, false, []string{"fine:set-px", "lua"}, func(g *fixture, spec string) {
 		g.traffic(spec)
@@ -76,8 +76,8 @@ func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 	})
 }
 
-// With after-unknown=kill the outcome is known in the end, and the lock is free: also of a write that is late, which is
-// not executed any more when it comes.
+// With after-unknown=kill the outcome is known in the end, and the lock is free: also of
+// a write that is late, which is not executed any more when it comes.
 func TestKillSettlesAnUnknownWrite(t *testing.T) {
 	const ownerless = "fine:set-ex-fixed:after-unknown=kill"
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestKillSettlesAnUnknownWrite(t *testing.T) {
 	}
 }
 
-// settles checks what becomes of a purchase whose write breaks: a lock without an owner does not tell in the end
-// whether it was held until then.
+// settles checks what becomes of a purchase whose write breaks: a lock without an owner
+// does not tell in the end whether it was held until then.
 func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned bool) {
 	order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
 	var late func()
@@ -129,7 +129,8 @@ func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned
 	}
 }
 
-// A spec that says what has no meaning is refused, and so is a server that cannot name connections.
+// A spec that says what has no meaning is refused, and so is a server that
+// cannot name connections.
 func TestAfterUnknownIsRefused(t *testing.T) {
 	for _, text := range []string{
 		"fine:set-px:fencing=token:after-unknown=release", "fine:set-px:write=fused:after-unknown=leave",

@@ -8,7 +8,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// unsafe writes one command at a time: where it is cut decides what is lost, and the audit says so.
+// unsafe writes one command at a time: where it is cut decides what is lost,
+// and the audit says so.
 func TestUnsafeCutBetweenItsWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		cut              func(*testkit.Proxy)

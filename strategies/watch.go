@@ -17,11 +17,13 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// watch is optimistic locking: WATCH what is read, and EXEC the writes if nothing of it has changed; if something has,
-// start again. A purchase watches the whole market and the buyer, so every listing and purchase by anyone aborts it. A
-// listing watches only the seller's inventory. The book starts again at once; backoff waits first. gate=local lets
-// workers of one process through one at a time, as JuiceFS does. Source: Redis in Action, sections 4.4.2 and 4.4.3,
-// list_item and purchase_item; for back-offs, M. Brooker, "Exponential Backoff And Jitter", 2015.
+// watch is optimistic locking: WATCH what is read, and EXEC the writes if nothing of it
+// has changed; if something has, start again. A purchase watches the whole market and the
+// buyer, so every listing and purchase by anyone aborts it. A listing watches only the
+// seller's inventory. The book starts again at once; backoff waits first. gate=local lets
+// workers of one process through one at a time, as JuiceFS does. Source: Redis in Action,
+// sections 4.4.2 and 4.4.3, list_item and purchase_item; for back-offs, M. Brooker,
+// "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch",
@@ -30,12 +32,14 @@ func watch() Strategy {
 	}, false)
 }
 
-// watchItem is optimistic locking on a version of each item, in place of the whole market: WATCH the item's version and
-// the buyer's account, and count the version up with the writes. Only operations on the same item or account abort it.
+// watchItem is optimistic locking on a version of each item, in place of the whole
+// market: WATCH the item's version and the buyer's account, and count the version up with
+// the writes. Only operations on the same item or account abort it.
 //
-// What breaks it: whoever writes an item without counting up its version, such as another strategy. Each item that was
-// ever listed leaves a key at the market for the market's lifetime.
-// Source: Redis in Action, section 4.4, at the granularity of section 6.2.4; H. T. Kung and J. T. Robinson, 1981.
+// What breaks it: whoever writes an item without counting up its version, such as another
+// strategy. Each item that was ever listed leaves a key at the market for the market's
+// lifetime. Source: Redis in Action, section 4.4, at the granularity of section 6.2.4; H.
+// T. Kung and J. T. Robinson, 1981.
 func watchItem() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch-item",
@@ -59,8 +63,9 @@ var (
 	backoffBase = param.Duration("base", time.Millisecond, time.Microsecond, "first wait of a back-off")
 )
 
-// optimistic completes a strategy that makes transactions under WATCH, and repeats those that are aborted. With
-// versions it watches a version of the item in place of what other items share.
+// optimistic completes a strategy that makes transactions under WATCH, and
+// repeats those that are aborted. With versions it watches a version of the item
+// in place of what other items share.
 func optimistic(s Strategy, versions bool) Strategy {
 	s.Protects = Protection{Items: true, Accounts: true}
 	s.Params = []param.Param{
@@ -131,7 +136,8 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 	}
 }
 
-// transaction watches keys, reads and decides, and executes the writes if nothing watched has changed.
+// transaction watches keys, reads and decides, and executes the writes if
+// nothing watched has changed.
 func (w *watcher) transaction(ctx context.Context, op *operation) error {
 	sent, keys := false, op.reads()
 	if w.versions {

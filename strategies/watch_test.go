@@ -59,7 +59,8 @@ func TestWaitForTheNextTryIsCancelled(t *testing.T) {
 	})
 }
 
-// Two purchases of different items: the second aborts the first, unless both are of one process with a gate.
+// Two purchases of different items: the second aborts the first, unless both
+// are of one process with a gate.
 func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 	var one, other lock.Process
 	for name, c := range map[string]struct {
@@ -101,8 +102,8 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 	}
 }
 
-// What aborts a purchase under watch: a listing by anyone. Under watch-item it is another operation on the item or the
-// account, and not one on the market.
+// What aborts a purchase under watch: a listing by anyone. Under watch-item it is another
+// operation on the item or the account, and not one on the market.
 func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
 	lists := func(g *fixture, _ market.Order) error {
 		g.offer(1)
@@ -136,7 +137,8 @@ func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
 	}
 }
 
-// disturb writes to a hash or set of the market just before each of the first n writes of a worker.
+// disturb writes to a hash or set of the market just before each of the first n
+// writes of a worker.
 func (g *fixture) disturb(n int, write func(ctx context.Context) error) step.Observer {
 	return func(_ context.Context, at step.Name) {
 		if at != step.BeforeWrite || n == 0 {

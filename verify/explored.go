@@ -21,10 +21,12 @@ const Assumed = "commands take no time; timers fire in order, also during a paus
 const judged = "the server executes one request at a time; a stopped program goes on when the other can do " +
 	"something, has ended, or four leases have passed; what asks again for a lock that is held is not struck; one server"
 
-// ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
+// ExploredSchema is the version of the explored.json format. Fields are added,
+// never renamed.
 const ExploredSchema = 1
 
-// Explorations are what searches of schedules found, as they are stored: the same marketsim finds the same again.
+// Explorations are what searches of schedules found, as they are stored: the same
+// marketsim finds the same again.
 type Explorations struct {
 	Schema   int        `json:"schema"`
 	Version  string     `json:"version"`          // marketsim's
@@ -34,7 +36,8 @@ type Explorations struct {
 	Promises []PromiseState `json:"promises,omitempty"`
 }
 
-// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, or not kept where it was not made.
+// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, or
+// not kept where it was not made.
 type PromiseState struct {
 	Promise string `json:"promise"`
 	State   string `json:"state"`
@@ -43,24 +46,26 @@ type PromiseState struct {
 
 // An Explored is what one search found of a scheme in a program.
 type Explored struct {
-	Scheme      string   `json:"scheme"`
-	Program     string   `json:"program,omitempty"`
-	Judged      bool     `json:"judged,omitempty"`       // it is a program
-	Why         string   `json:"not_explored,omitempty"` // it was not explored
-	Of          []string `json:"of,omitempty"`           // the faults that could happen; empty: every kind
-	Preemptions int      `json:"preemptions"`            // of the shortest harm, or the last bounds
+	Scheme  string `json:"scheme"`
+	Program string `json:"program,omitempty"`
+	Judged  bool   `json:"judged,omitempty"`       // it is a program
+	Why     string `json:"not_explored,omitempty"` // it was not explored
+	// The faults that could happen; empty: every kind.
+	Of          []string `json:"of,omitempty"`
+	Preemptions int      `json:"preemptions"` // of the shortest harm, or the last bounds
 	Faults      int      `json:"faults"`
 	Schedules   int      `json:"schedules,omitempty"` // with these bounds
 	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
 	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
-	Points  int      `json:"points,omitempty"`
-	Lost    int      `json:"lost,omitempty"`
-	Stopped string   `json:"stopped_by,omitempty"`     // why the search ended before its bounds
-	Harm    Harm     `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
-	Shows   string   `json:"shows,omitempty"`          // what shows it, in words
-	Broken  string   `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
-	Token   string   `json:"token,omitempty"`          // plays the shortest again
-	Diagram *Diagram `json:"diagram,omitempty"`        // of the shortest, for the first harm of each scheme
+	Points  int    `json:"points,omitempty"`
+	Lost    int    `json:"lost,omitempty"`
+	Stopped string `json:"stopped_by,omitempty"`     // why the search ended before its bounds
+	Harm    Harm   `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
+	Shows   string `json:"shows,omitempty"`          // what shows it, in words
+	Broken  string `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
+	Token   string `json:"token,omitempty"`          // plays the shortest again
+	// Of the shortest, for the first harm of each scheme.
+	Diagram *Diagram `json:"diagram,omitempty"`
 }
 
 // Assumed is what the searches take for granted.
@@ -80,12 +85,14 @@ func (r *Explorations) Again(e Explored) string {
 	return "marketsim explore --replay " + e.Token
 }
 
-// Concludes reports whether the search found harm, or came to the end of bounds within which it could have.
+// Concludes reports whether the search found harm, or came to the end of bounds
+// within which it could have.
 func (e Explored) Concludes() bool {
 	return e.Harm != "" || e.Why == "" && e.searched() && e.Stopped == ""
 }
 
-// searched reports whether a client could come between two requests of another. A judged program is shown as it is.
+// searched reports whether a client could come between two requests of another. A
+// judged program is shown as it is.
 func (e Explored) searched() bool { return e.Preemptions > 0 || e.Judged }
 
 // Found is what was found, in a cell of a table.
@@ -154,7 +161,8 @@ func (r *Explorations) check() error {
 	return nil
 }
 
-// Sum says what was found of a scheme, and in how many programs: "nothing in 6, sold twice in 2". Empty: not searched.
+// Sum says what was found of a scheme, and in how many programs: "nothing in 6, sold
+// twice in 2". Empty: not searched.
 func (r *Explorations) Sum(scheme string) string {
 	counts := map[string]int{}
 	for _, e := range r.Searches {
@@ -169,7 +177,8 @@ func (r *Explorations) Sum(scheme string) string {
 	return strings.Join(words, ", ")
 }
 
-// Brief has one event for a request, of a transaction its commands' names, and neither repetitions nor passing time.
+// Brief has one event for a request, of a transaction its commands' names, and neither
+// repetitions nor passing time.
 func (d Diagram) Brief() Diagram {
 	var events []Event
 	for _, e := range d.Events {
@@ -187,7 +196,8 @@ func (d Diagram) Brief() Diagram {
 	return Diagram{Clients: d.Clients, Events: events, End: d.End}
 }
 
-// A Diagram is one schedule as people read it: time downwards, a column a client and one for the server.
+// A Diagram is one schedule as people read it: time downwards, a column a
+// client and one for the server.
 type Diagram struct {
 	Clients []string `json:"clients"`
 	Events  []Event  `json:"events"`
@@ -197,7 +207,8 @@ type Diagram struct {
 // TimeGoesOn is the Reply of an event in which nothing happens but that.
 const TimeGoesOn = "*time goes on*"
 
-// An Event is one command of a client and the reply to it, or a fault, which stands between asterisks.
+// An Event is one command of a client and the reply to it, or a fault, which
+// stands between asterisks.
 type Event struct {
 	At     time.Duration `json:"at_ns"`  // since the schedule began
 	Client int           `json:"client"` // from 0; -1: it happens to the server
@@ -205,7 +216,8 @@ type Event struct {
 	Reply  string        `json:"reply,omitempty"` // or what happens to the server
 }
 
-// Cells are the diagram as a table: what stands above its columns, and a row for each event.
+// Cells are the diagram as a table: what stands above its columns, and a row
+// for each event.
 func (d Diagram) Cells() (head []string, rows [][]string) {
 	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
 	for i, e := range d.Events {
@@ -222,7 +234,8 @@ func (d Diagram) Cells() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.
+// String is the diagram as a table in Markdown with columns that a terminal shows, too,
+// and a list of what came of it.
 func (d Diagram) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)

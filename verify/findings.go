@@ -15,21 +15,27 @@ type Finding struct {
 	Scenario string  `json:"scenario"`
 	Subject  string  `json:"subject"` // the scheme
 	Verdict  Verdict `json:"verdict"`
-	Harm     Harm    `json:"harm,omitempty"` // this and KeptOut: empty where nothing was observed, and in older files
-	KeptOut  KeptOut `json:"kept_out,omitempty"`
-	Why      string  `json:"why"` // one line
-	// Leases is for how many leases others were kept out, to half a lease, from when the lease began. It is not the same
-	// each time: 0.5 more or less is as good. It is 0 where KeptOut is not Measured, and in older files.
+	// This and KeptOut: empty where nothing was observed, and in older files.
+	Harm    Harm    `json:"harm,omitempty"`
+	KeptOut KeptOut `json:"kept_out,omitempty"`
+	Why     string  `json:"why"` // one line
+	// Leases is for how many leases others were kept out, to half a lease, from when the
+	// lease began. It is not the same each time: 0.5 more or less is as good. It is 0
+	// where KeptOut is not Measured, and in older files.
 	Leases float64 `json:"leases,omitempty"`
-	Broken string  `json:"broken_promise,omitempty"` // of the lock, that the verdict breaks; empty: none
-	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long none
-	// was acknowledged around a failure, which is not the same each time. Both are 0 where the scenario does not ask.
+	// Of the lock, that the verdict breaks; empty: none.
+	Broken string `json:"broken_promise,omitempty"`
+	// Gone is how many purchases were acknowledged and then lost by the server, and
+	// SecondsWithoutService how long none was acknowledged around a failure, which is not
+	// the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
-	Kept                  string  `json:"kept,omitempty"` // why this is of an earlier run; empty: it is not
+	// Why this is of an earlier run; empty: it is not.
+	Kept string `json:"kept,omitempty"`
 }
 
-// Outcome is both observations in short: "no harm, 1 lease". If nothing was observed it says why.
+// Outcome is both observations in short: "no harm, 1 lease". If nothing was
+// observed it says why.
 func (f Finding) Outcome() string {
 	kept := f.KeptOut.String()
 	switch {
@@ -60,7 +66,8 @@ func Leases(n float64) string {
 // observed reports whether the scenario was played, or cannot happen.
 func (f Finding) observed() bool { return f.Verdict != Stopped && f.Verdict != Unavailable }
 
-// consistent reports whether what was observed is known and agrees with the verdict, or is absent.
+// consistent reports whether what was observed is known and agrees with the
+// verdict, or is absent.
 func (f Finding) consistent() bool {
 	if f.Harm == "" && f.KeptOut == "" {
 		return true
@@ -72,14 +79,16 @@ func (f Finding) consistent() bool {
 // FaultsSchema is the version of the faults.json format. Fields are added, never renamed.
 const FaultsSchema = 1
 
-// Faults are the findings of scenarios as they are stored: the same marketsim on the same machine finds the same again.
+// Faults are the findings of scenarios as they are stored: the same marketsim on the same
+// machine finds the same again.
 type Faults struct {
 	Schema    int            `json:"schema"`
 	Status    stored.Status  `json:"status"`
 	Manifest  FaultsManifest `json:"manifest"`
 	Scenarios []Scenario     `json:"scenarios"`
-	Subjects  []string       `json:"subjects"` // names of schemes, in the order in which they are shown
-	Findings  []Finding      `json:"findings"` // scenario by scenario, one for each subject
+	// Names of schemes, in the order in which they are shown.
+	Subjects []string  `json:"subjects"`
+	Findings []Finding `json:"findings"` // scenario by scenario, one for each subject
 }
 
 // FaultsManifest says which program and which server made the findings.
@@ -90,7 +99,8 @@ type FaultsManifest struct {
 	Backend       string `json:"backend"` // of the market: local or embedded
 	Server        string `json:"server"`  // redis, valkey or miniredis
 	ServerVersion string `json:"server_version"`
-	// Libraries are the modules whose code was under test, with their versions. Older files have none.
+	// Libraries are the modules whose code was under test, with their versions.
+	// Older files have none.
 	Libraries map[string]string `json:"libraries,omitempty"`
 }
 
@@ -127,8 +137,9 @@ func (r *Faults) finding(scenario, subject string) Finding {
 	return Finding{Verdict: Stopped}
 }
 
-// Keep copies what was observed before into a new result, so that only the rest is played: what was not observed, is
-// marked as kept or breaks a promise, and the cells of the named scenarios and subjects. It refuses unknown names.
+// Keep copies what was observed before into a new result, so that only the rest is
+// played: what was not observed, is marked as kept or breaks a promise, and the cells of
+// the named scenarios and subjects. It refuses unknown names.
 func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	for _, name := range scenarios {
 		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
@@ -152,8 +163,9 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	return nil
 }
 
-// Restore puts back what was observed before where nothing was observed now, marks it as kept, and returns how many
-// findings that are. The manifest stays that of the table; versions of libraries that are new are added to it.
+// Restore puts back what was observed before where nothing was observed now, marks it as
+// kept, and returns how many findings that are. The manifest stays that of the table;
+// versions of libraries that are new are added to it.
 func (r *Faults) Restore(before *Faults) (kept int) {
 	played := r.Manifest.Libraries
 	r.Manifest = before.Manifest
@@ -174,7 +186,8 @@ func (r *Faults) Restore(before *Faults) (kept int) {
 // Kept is how many findings are of an earlier run, because they could not be made again.
 func (r *Faults) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
 
-// Missing is how many findings of each scenario are not made: the run ended before that, or has not begun.
+// Missing is how many findings of each scenario are not made: the run ended
+// before that, or has not begun.
 func (r *Faults) Missing() map[string]int {
 	missing := map[string]int{}
 	for _, f := range r.Findings {
@@ -202,7 +215,8 @@ func ReadFaults(r io.Reader) (*Faults, error) {
 	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultsSchema)
 }
 
-// read reads what Write stored, and refuses what a later marketsim stored, which may have other fields.
+// read reads what Write stored, and refuses what a later marketsim stored,
+// which may have other fields.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
 	err := stored.Decode(r, into, "marketsim "+command+" --out")
 	switch {

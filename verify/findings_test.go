@@ -82,8 +82,8 @@ func TestDamagedResultIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeptAndRestored: only what is missing, was kept before or is named is left to play, and what nothing was
-// observed of then is as before, with a mark.
+// TestKeptAndRestored: only what is missing, was kept before or is named is left to play,
+// and what nothing was observed of then is as before, with a mark.
 func TestKeptAndRestored(t *testing.T) {
 	fresh := func() *verify.Faults { // two scenarios, of which the table has one
 		r := small()
@@ -149,9 +149,11 @@ func TestKeptAndRestored(t *testing.T) {
 	}
 }
 
-// FuzzReadFaults: no file is a reason to panic, and what is read is written and read again as it was.
+// FuzzReadFaults: no file is a reason to panic, and what is read is written and
+// read again as it was.
 func FuzzReadFaults(f *testing.F) {
-	seed, err := json.Marshal(small()) // without indents: go test -fuzz takes long to shorten a long input
+	// Without indents: go test -fuzz takes long to shorten a long input.
+	seed, err := json.Marshal(small())
 	if err != nil {
 		f.Fatal(err)
 	}

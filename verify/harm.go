@@ -7,31 +7,40 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// Harm is what happened to money, items or a lock: the code that stored results keep. [Harm.String] has its words.
+// Harm is what happened to money, items or a lock: the code that stored results keep.
+// [Harm.String] has its words.
 type Harm string
 
 // The harms.
 const (
-	NoHarm          Harm = "none"
-	Outlived        Harm = "outlived its lease" // every lock that expires lets another in while its holder is paused
-	NotTold         Harm = "not told of a loss" // of a lock that somebody else had had before it was released
-	TwoHolders      Harm = "two holders"        // two clients held what only one may; the money is right this time
-	FreedAnothers   Harm = "freed another's"    // two holders after a release by somebody who did not hold the lock
-	FenceRepeats    Harm = "fence did not grow" // a later holder got no larger fencing token
-	ReleasedNothing Harm = "released nothing"   // a release leaves the lock as it was until its lease has run out
-	LockedOut       Harm = "kept out"           // a client does not get in although nobody holds the lock
-	DoesNotEnd      Harm = "does not end"       // a client goes on for ever
-	PurchasesGone   Harm = "purchases gone"     // by Redis, which replicates after it has answered
-	ToldNo          Harm = "wrongly told no"    // a client was told no, and its operation was applied
-	ToldYes         Harm = "wrongly told yes"   // a client was told that its operation was applied, and nothing was
-	ChargedTwice    Harm = "charged twice"      // a buyer paid more often than they bought
-	NotPaid         Harm = "not paid"           // a buyer has an item that they did not pay for
-	Overdrawn       Harm = "overdrawn"          // an account is below zero
-	CoinsLost       Harm = "coins lost"
-	CoinsMade       Harm = "coins made"
-	Unexplained     Harm = "unexplained" // the market holds what nobody put there
-	ItemLost        Harm = "item lost"   // nobody has it
-	SoldTwice       Harm = "sold twice"  // an item has two owners, was bought and is for sale, or was confirmed twice
+	NoHarm Harm = "none"
+	// Every lock that expires lets another in while its holder is paused.
+	Outlived Harm = "outlived its lease"
+	// Of a lock that somebody else had had before it was released.
+	NotTold Harm = "not told of a loss"
+	// Two clients held what only one may; the money is right this time.
+	TwoHolders Harm = "two holders"
+	// Two holders after a release by somebody who did not hold the lock.
+	FreedAnothers Harm = "freed another's"
+	FenceRepeats  Harm = "fence did not grow" // a later holder got no larger fencing token
+	// A release leaves the lock as it was until its lease has run out.
+	ReleasedNothing Harm = "released nothing"
+	// A client does not get in although nobody holds the lock.
+	LockedOut     Harm = "kept out"
+	DoesNotEnd    Harm = "does not end"    // a client goes on for ever
+	PurchasesGone Harm = "purchases gone"  // by Redis, which replicates after it has answered
+	ToldNo        Harm = "wrongly told no" // a client was told no, and its operation was applied
+	// A client was told that its operation was applied, and nothing was.
+	ToldYes      Harm = "wrongly told yes"
+	ChargedTwice Harm = "charged twice" // a buyer paid more often than they bought
+	NotPaid      Harm = "not paid"      // a buyer has an item that they did not pay for
+	Overdrawn    Harm = "overdrawn"     // an account is below zero
+	CoinsLost    Harm = "coins lost"
+	CoinsMade    Harm = "coins made"
+	Unexplained  Harm = "unexplained" // the market holds what nobody put there
+	ItemLost     Harm = "item lost"   // nobody has it
+	// An item has two owners, was bought and is for sale, or was confirmed twice.
+	SoldTwice Harm = "sold twice"
 )
 
 // Harms lists them, the worst last.
@@ -86,8 +95,9 @@ var harmOfKind = map[market.ProblemKind]Harm{
 	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
 }
 
-// moneyHarm is the harm if accounts hold too much or too little: coins are missing, there are too many, or they are in
-// the wrong accounts, two of which each purchase explains that was made though its buyer was told no.
+// moneyHarm is the harm if accounts hold too much or too little: coins are missing, there
+// are too many, or they are in the wrong accounts, two of which each purchase explains
+// that was made though its buyer was told no.
 func moneyHarm(a market.AuditResult) Harm {
 	untold, charged := int64(0), false
 	for _, p := range a.Problems {

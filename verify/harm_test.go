@@ -18,7 +18,8 @@ const (
 	other  = market.UserID(3)
 )
 
-// sold is a market in which the buyer has bought the seller's first item for 40 coins, of accounts with 100.
+// sold is a market in which the buyer has bought the seller's first item for 40
+// coins, of accounts with 100.
 func sold() market.Snapshot {
 	s := market.Snapshot{
 		Funds:     map[market.UserID]int64{seller: 140, buyer: 60, other: 100},
@@ -55,7 +56,8 @@ func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Le
 	return result
 }
 
-// Each thing that can be wrong with a market has its name, and nothing has one where nothing is wrong.
+// Each thing that can be wrong with a market has its name, and nothing has one
+// where nothing is wrong.
 func TestAudited(t *testing.T) {
 	const told, untold = true, false
 	server := testkit.Embedded(t)

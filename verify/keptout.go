@@ -2,20 +2,26 @@ package verify
 
 import "slices"
 
-// KeptOut is how long others were kept out in a scenario while nobody worked under the lock, as it was measured.
+// KeptOut is how long others were kept out in a scenario while nobody worked under
+// the lock, as it was measured.
 type KeptOut string
 
 // How long that may be. Where several clients tried, it is the longest.
 const (
-	NotAsked        KeptOut = "not asked"                   // the scenario does not measure it
-	NoLease         KeptOut = "no lease"                    // the scheme holds nothing, and nobody waited
-	AtOnce          KeptOut = "at once"                     // nobody waited
-	LeaseRanOut     KeptOut = "until the lease ran out"     // the holder's, or that of a lock whose holder does not know
-	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
-	GaveUp          KeptOut = "until a waiter gave up"      // which held what others waited for
-	HolderBack      KeptOut = "until the holder came back"  // after it was paused, stuck or cut off for several leases
-	OrdersFail      KeptOut = "their orders fail"           // at once, instead of waiting
-	NeverIn         KeptOut = "never while observed"        // an order gave up, and the next was kept out too
+	NotAsked KeptOut = "not asked" // the scenario does not measure it
+	// The scheme holds nothing, and nobody waited.
+	NoLease KeptOut = "no lease"
+	AtOnce  KeptOut = "at once" // nobody waited
+	// The holder's, or that of a lock whose holder does not know.
+	LeaseRanOut KeptOut = "until the lease ran out"
+	// That numbers the holders of a lock, and had begun anew.
+	CounterCaughtUp KeptOut = "until the counter caught up"
+	GaveUp          KeptOut = "until a waiter gave up" // which held what others waited for
+	// After it was paused, stuck or cut off for several leases.
+	HolderBack KeptOut = "until the holder came back"
+	OrdersFail KeptOut = "their orders fail" // at once, instead of waiting
+	// An order gave up, and the next was kept out too.
+	NeverIn KeptOut = "never while observed"
 
 	// PassedOver is about a waiter that was first in line, while nobody held the lock.
 	PassedOver KeptOut = "until the dead waiter was passed over"
@@ -49,15 +55,19 @@ type Verdict string
 
 // The verdicts, besides those that are a Harm.
 const (
-	Stopped        Verdict = "stopped"          // the run ended before this was found
-	Unavailable    Verdict = "not played"       // this machine, or the lock, lacks what the scenario needs
-	NotPlayable    Verdict = "not playable"     // it can happen, and nothing here can make it happen to this scheme
-	NotApplicable  Verdict = "not applicable"   // the scenario cannot happen to this scheme
-	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
-	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
-	StuckUnbounded Verdict = "stuck, unbounded" // nobody got in until something happened that no lease bounds
-	Failing        Verdict = "orders fail"      // nobody waits for the lock: orders fail at once
-	StuckForGood   Verdict = "stuck for good"   // nobody got in: an order gave up, and the next was kept out too
+	Stopped Verdict = "stopped" // the run ended before this was found
+	// This machine, or the lock, lacks what the scenario needs.
+	Unavailable Verdict = "not played"
+	// It can happen, and nothing here can make it happen to this scheme.
+	NotPlayable   Verdict = "not playable"
+	NotApplicable Verdict = "not applicable" // the scenario cannot happen to this scheme
+	Safe          Verdict = "safe"           // nothing was lost, and nobody was kept out
+	StuckForTTL   Verdict = "stuck, its TTL" // nobody got in until a lease had run out
+	// Nobody got in until something happened that no lease bounds.
+	StuckUnbounded Verdict = "stuck, unbounded"
+	Failing        Verdict = "orders fail" // nobody waits for the lock: orders fail at once
+	// Nobody got in: an order gave up, and the next was kept out too.
+	StuckForGood Verdict = "stuck for good"
 )
 
 // Verdicts lists them, the worst last.

@@ -23,7 +23,8 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// browser starts a headless Chromium for the length of the test. The test needs "chromium", see [testkit.Require].
+// browser starts a headless Chromium for the length of the test. The test needs
+// "chromium", see [testkit.Require].
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	var program string
@@ -52,8 +53,9 @@ type tab struct {
 	ctx  context.Context
 	path string
 
-	mu         sync.Mutex
-	complaints []string // of the browser: errors, warnings and exceptions, and what it was made to load
+	mu sync.Mutex
+	// Of the browser: errors, warnings and exceptions, and what it was made to load.
+	complaints []string
 }
 
 // openPage opens a page from a file.
@@ -149,8 +151,8 @@ const looks = `(() => {
 	return wrong
 })()`
 
-// wrong is everything that is wrong with the page at first sight, and what the browser complained of
-// since the last time.
+// wrong is everything that is wrong with the page at first sight, and what the browser
+// complained of since the last time.
 func (p *tab) wrong() []string {
 	found := ask[[]string](p, looks)
 	p.mu.Lock()
@@ -160,9 +162,10 @@ func (p *tab) wrong() []string {
 	return found
 }
 
-// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in both color schemes: every
-// table and picture is there, nothing is wider than the screen, nothing is loaded, and the browser complains of
-// nothing. The control is a page of which each of this is wrong.
+// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in
+// both color schemes: every table and picture is there, nothing is wider than the
+// screen, nothing is loaded, and the browser complains of nothing. The control is a page
+// of which each of this is wrong.
 func TestInABrowser(t *testing.T) {
 	chromium := browser(t)
 	parts := append(docsInOrder(), view.Run(hostile()))
@@ -209,8 +212,9 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
-// mapped is what is seen of a map that was scrolled to its end: its signs, and how many colors they have, whether head
-// and first column are in sight, how wide that column is, where the head leads, and how many other links are in sight.
+// mapped is what is seen of a map that was scrolled to its end: its signs, and how many
+// colors they have, whether head and first column are in sight, how wide that column is,
+// where the head leads, and how many other links are in sight.
 const mapped = `(() => {
 	const map = document.querySelector('.map'), signs = {}
 	for (const cell of map.querySelectorAll('td')) {
@@ -227,8 +231,8 @@ const mapped = `(() => {
 	}
 })()`
 
-// TestMap: what was found differs by sign and by color. Head and first column stay in sight, and the head leads to each
-// scenario: there is no wall of links.
+// TestMap: what was found differs by sign and by color. Head and first column stay in
+// sight, and the head leads to each scenario: there is no wall of links.
 func TestMap(t *testing.T) {
 	f := faults()
 	for i := range 60 { // so that it has to be scrolled

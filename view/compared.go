@@ -23,7 +23,8 @@ func comparisonBlocks(run *result.Run, all []compare.Comparison) []Block {
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: verdict, ratio and interval, or why nothing is decided.
+// ComparisonTable is what is known about each pair: verdict, ratio and
+// interval, or why nothing is decided.
 func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("at", "a", "verdict", "b", "ratio", "interval", "a/s", "b/s", "rounds", "because").
 		Wrapping("because")
@@ -53,7 +54,8 @@ func interval(c compare.Comparison) string {
 	return ratio(c.Low) + " to " + ratio(c.High)
 }
 
-// times is ": 1.213 times the purchases/s (1.102 to 1.305)", and nothing where there is no ratio.
+// times is ": 1.213 times the purchases/s (1.102 to 1.305)", and nothing where
+// there is no ratio.
 func times(c compare.Comparison) string {
 	if math.IsNaN(c.Ratio) {
 		return ""
@@ -79,7 +81,8 @@ func sweepBlocks(run *result.Run, all []compare.Comparison) []Block {
 	return []Block{{Heading: "Best", Table: t.without(""), Note: []string{best}}}
 }
 
-// bookBlocks are, if a run reproduces the book, its tables beside what was measured, and its claims.
+// bookBlocks are, if a run reproduces the book, its tables beside what was
+// measured, and its claims.
 func bookBlocks(run *result.Run) (blocks []Block) {
 	if t := BookTable(run); t != nil {
 		note := append(scaling(run), rounds(run)...)
@@ -92,7 +95,8 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-// BookTable is the book's last table, as measured and as published; nil: the run reproduces none of them.
+// BookTable is the book's last table, as measured and as published; nil: the
+// run reproduces none of them.
 func BookTable(run *result.Run) *Table {
 	if len(run.Manifest.Config.Reproduces) == 0 {
 		return nil
@@ -117,7 +121,8 @@ func BookTable(run *result.Run) *Table {
 	return t
 }
 
-// counts are what was measured, each with its interval: listed, bought and retries are scaled to the book's time.
+// counts are what was measured, each with its interval: listed, bought and retries
+// are scaled to the book's time.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
 		m := result.MetricNamed(name)
@@ -131,7 +136,8 @@ func counts(g result.Group, run *result.Run) (cells []string) {
 	return cells
 }
 
-// scale is the factor from a row's counts to those of the book's time; 1 if the row lasted that long, but for 0.05 s.
+// scale is the factor from a row's counts to those of the book's time; 1 if the row
+// lasted that long, but for 0.05 s.
 func scale(r *result.Row) float64 {
 	if r.Seconds <= 0 || math.Abs(r.Seconds-reference.BookSeconds) < 0.05 {
 		return 1
@@ -149,7 +155,8 @@ func scaling(run *result.Run) []string {
 
 func printed(v reference.Value) string { return bound(v.Below, "<") + Number(v.Number, result.Number) }
 
-// quotient divides two printed numbers: over an upper bound, the quotient is a lower bound, and the other way round.
+// quotient divides two printed numbers: over an upper bound, the quotient is a lower
+// bound, and the other way round.
 func quotient(a, b reference.Value) string {
 	if b.Number == 0 || a.Below && b.Below {
 		return none

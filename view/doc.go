@@ -1,9 +1,11 @@
-// Package view turns stored results into something to read. [Run], [Faults] and [Explored] make a [Doc] of what is
-// stored and of nothing else, so that it can be drawn again without Redis; [Text], [Terminal], [Markdown] and [HTML]
-// draw it. [CSV] and [Gobench] write a run for other programs.
+// Package view turns stored results into something to read. [Run], [Faults] and
+// [Explored] make a [Doc] of what is stored and of nothing else, so that it can be drawn
+// again without Redis; [Text], [Terminal], [Markdown] and [HTML] draw it. [CSV] and
+// [Gobench] write a run for other programs.
 //
-// Tables of rows show the [result.Metrics] and no other numbers. What stored codes mean is in words.go. A result may be
-// somebody else's: every renderer strips control characters and escapes what its format gives a meaning.
+// Tables of rows show the [result.Metrics] and no other numbers. What stored codes mean
+// is in words.go. A result may be somebody else's: every renderer strips control
+// characters and escapes what its format gives a meaning.
 package view
 
 import (
@@ -22,15 +24,18 @@ type Doc struct {
 
 // A Block is a part of a report: a table or a figure, and notes on it.
 type Block struct {
-	Heading  string
-	Note     []string
-	Table    *Table
-	Map      bool // HTML shows signs for the cells' tones; the heading of column i links to block i of the Doc, from 0
+	Heading string
+	Note    []string
+	Table   *Table
+	// HTML shows signs for the cells' tones; the heading of column i links to
+	// block i of the Doc, from 0
+	Map      bool
 	Figure   *Figure
 	Schedule *Figure // HTML draws it in place of the Table
 }
 
-// A Table is a table in words. Its first columns name its rows: if it is cut in several, each part has them.
+// A Table is a table in words. Its first columns name its rows: if it is cut in
+// several, each part has them.
 type Table struct {
 	Headings []string
 	Rows     [][]Cell // each with a cell for each heading
@@ -44,7 +49,8 @@ type Cell struct {
 	Tone Tone
 }
 
-// A Tone is what a text says of what was found. A renderer has a colour, an emphasis or a sign for it.
+// A Tone is what a text says of what was found. A renderer has a colour, an
+// emphasis or a sign for it.
 type Tone string
 
 // The tones. Pages have a class of the same name.
@@ -60,7 +66,8 @@ const (
 // NewTable makes a table without rows.
 func NewTable(headings ...string) *Table { return &Table{Headings: headings, names: 1} }
 
-// Add adds a row of plain texts. Cells that it lacks are empty; more than there are headings are dropped.
+// Add adds a row of plain texts. Cells that it lacks are empty; more than there
+// are headings are dropped.
 func (t *Table) Add(texts ...string) { t.add(cells(texts...)...) }
 
 func (t *Table) add(cells ...Cell) {
@@ -82,7 +89,8 @@ func cells(texts ...string) []Cell {
 	return mapped(texts, func(text string) Cell { return Cell{Text: text} })
 }
 
-// without leaves out the columns, except the first, in which every cell is one of the idle texts.
+// without leaves out the columns, except the first, in which every cell is one
+// of the idle texts.
 func (t *Table) without(idle ...string) *Table {
 	keep := []int{0}
 	for i := 1; i < len(t.Headings); i++ {
@@ -135,7 +143,8 @@ func mapped[T, U any](all []T, f func(T) U) []U {
 	return done
 }
 
-// printable makes a text from a file safe to print: a control character could move a cursor or break a table.
+// printable makes a text from a file safe to print: a control character could
+// move a cursor or break a table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

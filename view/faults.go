@@ -14,7 +14,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Faults is the report of what scenarios found: a table of all, and one for each scenario, with what happened and why.
+// Faults is the report of what scenarios found: a table of all, and one for each
+// scenario, with what happened and why.
 func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{
@@ -43,7 +44,8 @@ func Faults(f *verify.Faults) *Doc {
 	return d
 }
 
-// faultFindings are broken promises, what makes the table count less (an early end, no Redis), and the harm in it.
+// faultFindings are broken promises, what makes the table count less (an early end,
+// no Redis), and the harm in it.
 func faultFindings(f *verify.Faults) (all []string) {
 	for _, b := range f.Broken() {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
@@ -111,7 +113,8 @@ func faultTable(f *verify.Faults) *Table {
 	return t
 }
 
-// scenarioTable is what a scenario did to the schemes, the worst first; those with the same finding share a line.
+// scenarioTable is what a scenario did to the schemes, the worst first; those with
+// the same finding share a line.
 func scenarioTable(found []verify.Finding) *Table {
 	type line struct {
 		verify.Finding
@@ -130,7 +133,9 @@ func scenarioTable(found []verify.Finding) *Table {
 		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
 	})
 	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
-	const many = 5 // schemes: the line with the most, if it has so many, says "all others" instead of their names
+	// Schemes: the line with the most, if it has so many, says "all others"
+	// instead of their names.
+	const many = 5
 	most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
 	for _, l := range lines {
 		if len(lines) > 1 && len(most) >= many && l.schemes[0] == most[0] {
@@ -156,7 +161,8 @@ func scenarioTable(found []verify.Finding) *Table {
 	return t.without("")
 }
 
-// Explored is the report of searches: a table of all, and the shortest schedule to the first harm of each scheme.
+// Explored is the report of searches: a table of all, and the shortest schedule to
+// the first harm of each scheme.
 func Explored(r *verify.Explorations) *Doc {
 	harmed := map[string]bool{} // by scheme
 	searched, harms := 0, 0
@@ -249,7 +255,8 @@ func ExploredTable(all []verify.Explored) *Table {
 	return t.without("", "each kind")
 }
 
-// Schedules are the shortest schedules to the harms that were found, a figure each, by the name of the scheme.
+// Schedules are the shortest schedules to the harms that were found, a figure
+// each, by the name of the scheme.
 func Schedules(r *verify.Explorations) (all []Figure) {
 	for _, e := range r.Searches {
 		if e.Diagram != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A Figure is dots with intervals or lines, in panels with the same axes, or a schedule with a lifeline per client.
+// A Figure is dots with intervals or lines, in panels with the same axes, or a
+// schedule with a lifeline per client.
 type Figure struct {
 	Name  string // by which --figure asks for it
 	Title string
@@ -38,7 +39,8 @@ type Panel struct {
 	Lines []Curve
 }
 
-// A Dot is one value with its label, and its interval; Low and High are infinite where there is none.
+// A Dot is one value with its label, and its interval; Low and High are
+// infinite where there is none.
 type Dot struct {
 	Label            string
 	Value, Low, High float64
@@ -61,7 +63,8 @@ func Figures(run *result.Run) []Figure {
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
 
-// throughput shows the median of each group, place by place, without open loops, whose rate was asked for.
+// throughput shows the median of each group, place by place, without open
+// loops, whose rate was asked for.
 func throughput(run *result.Run) Figure {
 	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
 	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
@@ -96,7 +99,8 @@ func (p *Panel) add(strategy string, x, y float64) {
 	line.Y = append(line.Y, y)
 }
 
-// swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
+// swept shows the purchases of each strategy along the first axis of a sweep, a panel
+// for each value of the second.
 func swept(run *result.Run) Figure {
 	f := Figure{Name: "sweep", Title: "Purchases a second", Note: medians}
 	f.Y = Scale{Label: "purchases/s", Unit: result.PerSecond}
@@ -117,7 +121,8 @@ func swept(run *result.Run) Figure {
 	return f
 }
 
-// latencies shows percentiles of the waits of each group, over N: one in N purchases waited longer.
+// latencies shows percentiles of the waits of each group, over N: one in N
+// purchases waited longer.
 func latencies(run *result.Run) Figure {
 	f := Figure{
 		Name: "latency", Title: "How long purchases take",
@@ -172,7 +177,8 @@ func (s Scale) span(values []float64) (low, high float64) {
 	return min(0, low), max(high*1.05, low+1e-9)
 }
 
-// drawable reports whether a value has a place on the scale. A logarithmic scale has none for 0.
+// drawable reports whether a value has a place on the scale. A logarithmic
+// scale has none for 0.
 func (s Scale) drawable(v float64) bool {
 	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
 	return finite && (v > 0 || !s.Log)

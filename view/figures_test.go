@@ -16,7 +16,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// pictured is a run of six rounds of points, whose purchases/s are what rate says, a little more in each round.
+// pictured is a run of six rounds of points, whose purchases/s are what rate says,
+// a little more in each round.
 func pictured(points []result.Point, rate func(result.Point) float64) *result.Run {
 	margin := 0.05
 	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
@@ -90,7 +91,8 @@ func drawn(t *testing.T) map[string]*result.Run {
 	}
 }
 
-// TestFigures: each run has the figures that it has something for, each is well-formed, and shows every strategy.
+// TestFigures: each run has the figures that it has something for, each is
+// well-formed, and shows every strategy.
 func TestFigures(t *testing.T) {
 	for name, want := range map[string][]string{
 		"compared": {"throughput", "latency"}, "swept": {"sweep"}, "open": {"latency", "rate"},
@@ -148,7 +150,8 @@ func svgTexts(t *testing.T, svg []byte) string {
 	}
 }
 
-// TestPlaces: a dot stands where its value is on the scale, and its interval ends where it should.
+// TestPlaces: a dot stands where its value is on the scale, and its interval
+// ends where it should.
 func TestPlaces(t *testing.T) {
 	dots := []Dot{
 		{Label: "a", Value: 10, Low: 1, High: 100},

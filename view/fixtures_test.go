@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// row is the result of a strategy with this many purchases/s, with everything that a row of a closed loop records.
+// row is the result of a strategy with this many purchases/s, with everything that a
+// row of a closed loop records.
 func row(p result.Point, trial int, perSecond float64) result.Row {
 	bought := int64(10 * perSecond)
 	waits := hdrhistogram.New(1, 60_000_000, 2)
@@ -93,7 +94,8 @@ func at(sellers, buyers int) result.Point {
 	return result.Point{Mix: result.Mix{Sellers: sellers, Buyers: buyers}}
 }
 
-// reproduced is a run of the book's tables without its last row, with nearly everything that may be wrong with one.
+// reproduced is a run of the book's tables without its last row, with nearly
+// everything that may be wrong with one.
 func reproduced() *result.Run {
 	all := points([]string{"watch", "coarse", "fine"}, at(1, 1), at(5, 1), at(5, 5))
 	for i := range all {
@@ -149,7 +151,8 @@ func reproduced() *result.Run {
 	return r
 }
 
-// compared is a comparison of fine with lua, which is faster, and with itself, in nine rounds at two places.
+// compared is a comparison of fine with lua, which is faster, and with itself,
+// in nine rounds at two places.
 func compared() *result.Run {
 	hot := result.Point{Mix: result.Mix{Buyers: 5}, Load: result.Load{Hot: 1}}
 	all := points([]string{"fine", "lua", "fine#2"}, at(5, 5), hot)
@@ -184,7 +187,8 @@ func swept() *result.Run {
 	return r
 }
 
-// open is an open loop at two rates on an embedded server, the second of which it does not reach.
+// open is an open loop at two rates on an embedded server, the second of which
+// it does not reach.
 func open() *result.Run {
 	slow, fast := at(5, 5), at(5, 5)
 	slow.Rate, fast.Rate = 200, 1000

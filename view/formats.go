@@ -18,8 +18,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// CSV writes the rows of runs with every number in full, and nothing for what a row does not have. The [result.Metrics]
-// come last, so that a new one moves no column.
+// CSV writes the rows of runs with every number in full, and nothing for what a row does
+// not have. The [result.Metrics] come last, so that a new one moves no column.
 func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
@@ -58,13 +58,15 @@ func exact(value any) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a line for each row and trial:
+// Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a
+// line for each row and trial:
 //
 //	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
 //
-// An operation is a purchase that was made: ns/op is measured time over purchases, as Go has it for benchmarks that
-// run in parallel, and mean-ns, p50-ns and p99-ns are what one of them took. Rows that must not be judged, and rows
-// in which nothing was bought, are comments.
+// An operation is a purchase that was made: ns/op is measured time over purchases,
+// as Go has it for benchmarks that run in parallel, and mean-ns, p50-ns and p99-ns
+// are what one of them took. Rows that must not be judged, and rows in which
+// nothing was bought, are comments.
 func Gobench(w io.Writer, run *result.Run) error {
 	m := run.Manifest
 	goos, goarch, _ := strings.Cut(m.OS, "/")
@@ -155,7 +157,8 @@ var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
 	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
 }).ParseFS(files, "page.gohtml", "page.css"))
 
-// HTML draws documents as one page with their figures. It loads nothing and runs no script: its CSP forbids both.
+// HTML draws documents as one page with their figures. It loads nothing and runs no
+// script: its CSP forbids both.
 func HTML(w io.Writer, docs ...*Doc) error {
 	var b bytes.Buffer
 	err := page.Execute(&b, mapped(docs, func(d *Doc) *Doc { return d.each(printable) }))
@@ -166,7 +169,8 @@ func HTML(w io.Writer, docs ...*Doc) error {
 	return err
 }
 
-// inline is a figure as HTML, which the page does not escape again, because SVG has escaped its texts.
+// inline is a figure as HTML, which the page does not escape again, because SVG
+// has escaped its texts.
 func inline(f *Figure) (template.HTML, error) {
 	var b bytes.Buffer
 	err := SVG(&b, *f)

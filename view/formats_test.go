@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// TestCSV: every row of every run is there with all metrics in full, and what a row does not have is empty.
+// TestCSV: every row of every run is there with all metrics in full, and what a
+// row does not have is empty.
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
 	runs := []view.Named{{Name: "book", Run: reproduced()}, {Name: "open", Run: open()}}

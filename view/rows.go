@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// measured are the groups of a run as tables show them: each with its complete rows or, if it has none, the others.
+// measured are the groups of a run as tables show them: each with its complete rows
+// or, if it has none, the others.
 func measured(run *result.Run) []result.Group {
 	all := run.Groups()
 	for i, g := range all {
@@ -24,7 +25,8 @@ func measured(run *result.Run) []result.Group {
 	return all
 }
 
-// median is that of a metric over a group: NaN if a row lacks it, without an interval if planned rows are missing.
+// median is that of a metric over a group: NaN if a row lacks it, without an interval
+// if planned rows are missing.
 func median(g result.Group, m result.Metric, planned int) compare.Interval {
 	values := g.Values(m)
 	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}
@@ -38,7 +40,8 @@ func median(g result.Group, m result.Metric, planned int) compare.Interval {
 	return i
 }
 
-// cell is a metric of a group: the median and, if it is a rate or in milliseconds, half of its 95% interval in percent.
+// cell is a metric of a group: the median and, if it is a rate or in milliseconds, half
+// of its 95% interval in percent.
 func cell(g result.Group, m result.Metric, planned int) string {
 	i := median(g, m, planned)
 	text := Number(i.Center, m.Unit)
@@ -81,7 +84,8 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 		headings := mapped(metrics, func(m result.Metric) string { return m.Heading })
 		t := NewTable(append([]string{"row", "audit"}, headings...)...)
 		for _, g := range groups {
-			row := cells(again(g.Name()), "") // only the main table tells of the audit: without drops an empty column
+			// Only the main table tells of the audit: without drops an empty column.
+			row := cells(again(g.Name()), "")
 			if h.table == result.Main {
 				row[1] = audited(g.Rows)
 			}
@@ -114,7 +118,8 @@ func rounds(run *result.Run) []string {
 	return []string{fmt.Sprintf("Medians of %d rounds; ± is half of the 95%% interval of the median.", planned)}
 }
 
-// A remark is a note on rows: a warning's code with the range of its values, or words of its own.
+// A remark is a note on rows: a warning's code with the range of its values, or
+// words of its own.
 type remark struct {
 	code        result.Code
 	text        string
@@ -135,7 +140,8 @@ func (s *remarks) add(row *result.Row, code result.Code, text string, value floa
 	}
 }
 
-// notes say what is wrong or strange about the rows of a run, each once with the rows that it is about.
+// notes say what is wrong or strange about the rows of a run, each once with
+// the rows that it is about.
 func notes(run *result.Run) (texts []string) {
 	var s remarks
 	for i := range run.Rows {
@@ -182,7 +188,8 @@ func (s *remarks) row(r *result.Row) {
 	}
 }
 
-// failed are the rows that must not be judged, the first problem of each group: "fine 5x5 failed its audit".
+// failed are the rows that must not be judged, the first problem of each group:
+// "fine 5x5 failed its audit".
 func failed(run *result.Run) (texts []string) {
 	for _, g := range run.Groups() {
 		if problem := g.Problem(); problem != "" {

@@ -18,7 +18,8 @@ type Named struct {
 	Run  *result.Run
 }
 
-// Run is the report of a run: the book's tables and claims, what is faster, the best of a sweep, figures, and all rows.
+// Run is the report of a run: the book's tables and claims, what is faster, the best of a
+// sweep, figures, and all rows.
 func Run(run *result.Run) *Doc {
 	compared := compare.Of(run)
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
@@ -119,8 +120,9 @@ func wrong(run *result.Run) (all []string) {
 	return all
 }
 
-// fastest says how each strategy compares with the first or, in a sweep, which is known to be faster than all others at
-// which places; or why nothing is decided. A strategy that is there twice, to be compared with itself, counts once.
+// fastest says how each strategy compares with the first or, in a sweep, which is known
+// to be faster than all others at which places; or why nothing is decided. A strategy
+// that is there twice, to be compared with itself, counts once.
 func fastest(run *result.Run, all []compare.Comparison) string {
 	config := run.Manifest.Config
 	if len(all) == 0 {
@@ -137,7 +139,8 @@ func fastest(run *result.Run, all []compare.Comparison) string {
 	if len(config.Axes) == 0 {
 		return against(all, config.Places())
 	}
-	rivals := map[[2]string]bool{} // by place and strategy: whether a strategy that it met is not known to be slower
+	// By place and strategy: whether a strategy that it met is not known to be slower.
+	rivals := map[[2]string]bool{}
 	for _, c := range all {
 		a, b := [2]string{c.Place, c.A}, [2]string{c.Place, c.B}
 		rivals[a] = rivals[a] || c.Verdict != compare.Faster
@@ -188,7 +191,8 @@ func against(all []compare.Comparison, places []string) string {
 	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
 }
 
-// claimed counts how the claims were judged: "8 of 11 claims of the book hold; does not: 7; not decided: 2, 3."
+// claimed counts how the claims were judged: "8 of 11 claims of the book hold;
+// does not: 7; not decided: 2, 3."
 func claimed(claims []result.Claim) string {
 	ids := map[result.Judgment][]string{}
 	for _, c := range claims {

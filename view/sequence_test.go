@@ -34,8 +34,8 @@ func schedule() verify.Diagram {
 	}
 }
 
-// A schedule is drawn with its faults and its harm: one request a transaction, an arrow that is cut where it does not
-// arrive, and in full what is too long for its place.
+// A schedule is drawn with its faults and its harm: one request a transaction, an arrow
+// that is cut where it does not arrive, and in full what is too long for its place.
 func TestSequence(t *testing.T) {
 	var out bytes.Buffer
 	diagram := schedule()

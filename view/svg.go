@@ -47,7 +47,8 @@ type text struct {
 	Full                string // of a text that was cut; empty: it was not
 }
 
-// figureTemplate draws with the reader's font and colours, dark ones where the reader prefers them.
+// figureTemplate draws with the reader's font and colours, dark ones where the
+// reader prefers them.
 var figureTemplate = template.Must(template.ParseFS(files, "figure.gosvg"))
 
 // SVG draws a figure.
@@ -203,7 +204,8 @@ func (f Figure) drawLines(d *drawing) {
 		y.left(d, left, right)
 		last := -math.MaxFloat64 // where the name above stands
 		ends := func(l Curve) float64 { return y.at(l.Y[len(l.Y)-1]) }
-		byEnd := func(a, b Curve) int { return cmp.Compare(ends(a), ends(b)) } // so that names do not cross
+		// So that names do not cross.
+		byEnd := func(a, b Curve) int { return cmp.Compare(ends(a), ends(b)) }
 		for _, l := range slices.SortedStableFunc(slices.Values(p.Lines), byEnd) {
 			class := fmt.Sprintf("c%d", colour[l.Label])
 			var points []float64
@@ -232,7 +234,8 @@ const (
 	codeLetter  = 6.7 // about how wide a letter of a command is
 )
 
-// sequence is the diagram of a schedule while it is drawn. A command that is cut is in full in the title of its text.
+// sequence is the diagram of a schedule while it is drawn. A command that is cut is in
+// full in the title of its text.
 type sequence struct {
 	drawing
 	verify.Diagram
@@ -277,7 +280,8 @@ func newSequence(title string, d verify.Diagram) *drawing {
 
 func (s *sequence) server() float64 { return s.lanes[len(s.lanes)-1] }
 
-// starred is a text without its asterisks, and whether it has some: they mark what happens to a client or a server.
+// starred is a text without its asterisks, and whether it has some: they mark what
+// happens to a client or a server.
 func starred(text string) (happens string, is bool) {
 	happens = strings.TrimSuffix(strings.TrimPrefix(text, "*"), "*")
 	return happens, strings.HasPrefix(text, "*")
@@ -316,7 +320,8 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 	s.write(class, anchor, happens, x+by, s.y+4)
 }
 
-// request draws an arrow to the server, or to a cross on the way, with the command above it and the reply below.
+// request draws an arrow to the server, or to a cross on the way, with the command
+// above it and the reply below.
 func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	from, to, arrow, answer := s.lanes[e.Client], s.server(), "line0", "code quiet"
 	if strikes {

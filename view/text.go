@@ -17,7 +17,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns a Text has: a wider table is cut in several. Only what cannot be broken is wider.
+// Width is how many columns a Text has: a wider table is cut in several. Only
+// what cannot be broken is wider.
 const Width = 100
 
 const gap = "  "
@@ -27,7 +28,8 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(c Cell) string { return c.Text })
 }
 
-// Terminal is Text for a terminal of a width in columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
+// Terminal is Text for a terminal of a width in columns, with verdicts in color unless
+// NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
 	colors := map[Tone]color.Attribute{
 		good: color.FgGreen, never: color.FgYellow, bad: color.FgRed, broken: color.FgRed,
@@ -83,7 +85,8 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 	return err
 }
 
-// fitted cuts a table in as many parts as a width demands. All have the columns that name its rows.
+// fitted cuts a table in as many parts as a width demands. All have the columns
+// that name its rows.
 func fitted(t *Table, width int) (parts []*Table) {
 	names := []int{0, 1, 2}[:t.names]
 	columns := names
@@ -98,14 +101,16 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns).broken(width))
 }
 
-// broken is the table with prose broken into lines that are as long as a width allows, 16 characters at least.
+// broken is the table with prose broken into lines that are as long as a width
+// allows, 16 characters at least.
 func (t *Table) broken(width int) *Table {
 	const shortest = 16 // line of prose
 	width = max(width, t.lines(shortest).width())
 	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
 }
 
-// lines is the table with prose broken at spaces into lines of at most this many characters, and headings to fit cells.
+// lines is the table with prose broken at spaces into lines of at most this many
+// characters, and headings to fit cells.
 func (t *Table) lines(limit int) *Table {
 	shown := t.each(func(s string) string { return s })
 	for i, h := range t.Headings {
@@ -122,7 +127,8 @@ func (t *Table) lines(limit int) *Table {
 	return shown
 }
 
-// wrapped breaks a text at spaces into lines of at most this many characters, unless a word is longer.
+// wrapped breaks a text at spaces into lines of at most this many characters,
+// unless a word is longer.
 func wrapped(text string, limit int) string {
 	lines, _ := twwarp.WrapString(text, limit)
 	return strings.Join(lines, "\n")
@@ -145,10 +151,12 @@ func widest(texts []string) (most int) {
 	return most
 }
 
-// trailing are the spaces at the end of a line, before and after the code that ends a color.
+// trailing are the spaces at the end of a line, before and after the code that
+// ends a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
-// text draws a table without borders, columns two spaces apart: it looks the same in any terminal or mail.
+// text draws a table without borders, columns two spaces apart: it looks the
+// same in any terminal or mail.
 func (t *Table) text(b *bytes.Buffer, paint func(Cell) string) error {
 	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
 	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
@@ -212,7 +220,8 @@ func emphasized(c Cell) string {
 	return c.Text
 }
 
-// markup is what Markdown gives a meaning, and noTag an escaped < that cannot open a tag, as in <200.
+// markup is what Markdown gives a meaning, and noTag an escaped < that cannot
+// open a tag, as in <200.
 var (
 	markup = regexp.MustCompile("[\\\\`*\\[\\]|<]")
 	noTag  = regexp.MustCompile(`\\<([0-9 ]|$)`)
@@ -221,10 +230,12 @@ var (
 // escape keeps text from being read as markup.
 func escape(s string) string { return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1") }
 
-// number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
+// number is what columns that are aligned to the right hold: "1,234", "<0.001",
+// "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
 
-// Numeric says of each column whether it holds numbers, and besides them only "-" or nothing.
+// Numeric says of each column whether it holds numbers, and besides them only
+// "-" or nothing.
 func (t *Table) Numeric() []bool {
 	all := make([]bool, len(t.Headings))
 	for i := range all {
@@ -235,7 +246,8 @@ func (t *Table) Numeric() []bool {
 	return all
 }
 
-// render draws a table with tablewriter. All columns are padded alike: otherwise tablewriter 1.1.5 cuts cells off.
+// render draws a table with tablewriter. All columns are padded alike: otherwise
+// tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(Cell) string) error {
 	sides := map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}
 	align := mapped(t.Numeric(), func(number bool) tw.Align { return sides[number] })

@@ -77,7 +77,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestText: no line of a text is wider than it may be, none ends in a space, and colors change nothing but the color.
+// TestText: no line of a text is wider than it may be, none ends in a space, and colors
+// change nothing but the color.
 func TestText(t *testing.T) {
 	for name, d := range docs() {
 		var text, colored, plain bytes.Buffer
@@ -128,7 +129,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestAgain: what is compared with itself is told in words, and what other programs read has its name.
+// TestAgain: what is compared with itself is told in words, and what other
+// programs read has its name.
 func TestAgain(t *testing.T) {
 	run := compared()
 	run.Rows[2].Warn(result.Evicted, 1, "")
@@ -145,7 +147,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestNarrow: on 80 columns a table is cut in several, and no name, number or harm is broken into lines.
+// TestNarrow: on 80 columns a table is cut in several, and no name, number or
+// harm is broken into lines.
 func TestNarrow(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	for name, d := range docs() {
@@ -172,7 +175,8 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestNothingIsDecided: a report begins with why, and rates that cannot be compared are none.
+// TestNothingIsDecided: a report begins with why, and rates that cannot be
+// compared are none.
 func TestNothingIsDecided(t *testing.T) {
 	differs, unfit := compared(), compared()
 	for i := range differs.Rows {
@@ -297,7 +301,8 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestFindings: a run that was cut short or measured on an embedded server says so first, a violation before all.
+// TestFindings: a run that was cut short or measured on an embedded server says so
+// first, a violation before all.
 func TestFindings(t *testing.T) {
 	for want, change := range map[string]func(r *result.Run){
 		"All audits passed: money and items are right in 54 rows.": func(r *result.Run) { r.Manifest.Config.Margin = nil },
@@ -325,7 +330,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestAllOthers: the line of a scenario with the most schemes does not name them all, and the others do.
+// TestAllOthers: the line of a scenario with the most schemes does not name
+// them all, and the others do.
 func TestAllOthers(t *testing.T) {
 	f := faults()
 	for i := range 5 {

@@ -17,22 +17,27 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-const none = "-" // stands for a number that does not exist, such as retries per purchase where nothing was bought
+// Stands for a number that does not exist, such as retries per purchase where
+// nothing was bought.
+const none = "-"
 
-// Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%". What is not a number is "-".
+// Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%".
+// What is not a number is "-".
 func Number(v float64, unit result.Unit) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return none
 	case unit == result.Share:
 		return digits(100*v) + "%"
-	case unit == result.Number || unit == result.PerSecond: // a heading says of what, and in which time
+	case unit == result.Number || unit == result.PerSecond:
+		// a heading says of what, and in which time
 		return digits(v)
 	}
 	return digits(v) + " " + string(unit)
 }
 
-// digits writes a number with about three digits, never more than a reader needs: 0.044, 2.96, 12.3, 1,234.
+// digits writes a number with about three digits, never more than a reader
+// needs: 0.044, 2.96, 12.3, 1,234.
 func digits(v float64) string {
 	size := math.Abs(v)
 	switch {
@@ -72,7 +77,8 @@ func listed(names []string) string {
 	return english.WordSeries(names, "and")
 }
 
-// warnings are the words of codes; %s is the value, of several rows the least and the largest.
+// warnings are the words of codes; %s is the value, of several rows the least
+// and the largest.
 var warnings = map[result.Code]string{
 	result.NothingBought:  "nothing was bought",
 	result.AllBroke:       "every buyer ran out of coins, which ended the row",
@@ -101,7 +107,8 @@ var unitOf = map[result.Code]result.Unit{
 	result.Busy: result.Share, result.OutOfStock: result.Share, result.NoReply: result.Milliseconds,
 }
 
-// warned are the words of a code for rows that have it with values from least to most, or the code if it is not known.
+// warned are the words of a code for rows that have it with values from least to most, or
+// the code if it is not known.
 func warned(code result.Code, least, most float64) string {
 	words := cmp.Or(warnings[code], "warning "+string(code))
 	value := Number(least, unitOf[code])
@@ -121,7 +128,8 @@ func ended(s stored.Status) string {
 	return string(s)
 }
 
-// audited is the verdict of an audit over rows: "ok", "FAILED", or both with how many rows each has.
+// audited is the verdict of an audit over rows: "ok", "FAILED", or both with
+// how many rows each has.
 func audited(rows []result.Row) Cell {
 	counts := map[string]int{}
 	for _, r := range rows {
@@ -161,7 +169,8 @@ func toneOf(f verify.Finding) Tone {
 	}[f.Verdict]
 }
 
-// again is a name in words: that of a strategy compared with itself ends in "#2", and a third time in "#3".
+// again is a name in words: that of a strategy compared with itself ends in
+// "#2", and a third time in "#3".
 func again(name string) string {
 	return strings.NewReplacer("#2", ", the same again (A/A)", "#", ", the same again (A/A) no. ").Replace(name)
 }

@@ -1,15 +1,19 @@
-// Package compare says what is known about the difference between rows, and no more: medians with intervals, and one of
-// the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
+// Package compare says what is known about the difference between rows, and no more:
+// medians with intervals, and one of the words faster, slower, no difference and not
+// decided. It reads stored results, and nothing in it measures.
 //
-// What slows the machine down hits both rows of a pair alike. [Of] therefore divides inside a round, and takes the
-// median of these ratios. The interval of that median assumes only that rounds are independent of each other. Of m
-// comparisons each has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
+// What slows the machine down hits both rows of a pair alike. [Of] therefore divides
+// inside a round, and takes the median of these ratios. The interval of that median
+// assumes only that rounds are independent of each other. Of m comparisons each has a
+// confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
-// Where a strategy is found faster or slower than itself, nothing in the run is decided: the cause may have made other
-// differences too. The number of rounds is fixed before the first: measuring until a difference appears finds one.
+// Where a strategy is found faster or slower than itself, nothing in the run is decided:
+// the cause may have made other differences too. The number of rounds is fixed before the
+// first: measuring until a difference appears finds one.
 //
-// On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies by 13%, at most 5% of 1,000
-// random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, 80% by 18 and 86% by 21.
+// On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies
+// by 13%, at most 5% of 1,000 random splits are called faster or slower. A slowdown of
+// 10% is found in 47% by 9 rounds, 80% by 18 and 86% by 21.
 package compare
 
 import (
@@ -30,10 +34,12 @@ type Comparison struct {
 
 	Rounds                 int     // that were compared
 	PerSecondA, PerSecondB float64 // medians; NaN: there are none
-	Ratio, Low, High       float64 // of A's to B's, and its interval; NaN: there is none, or one strategy bought nothing
-	Confidence             float64 // of the interval, 0 to 1
-	Verdict                Verdict
-	Reason                 string // why it is not decided ("4 of 9 rounds"); empty: the interval is too wide
+	// Of A's to B's, and its interval; NaN: there is none, or one strategy bought nothing.
+	Ratio, Low, High float64
+	Confidence       float64 // of the interval, 0 to 1
+	Verdict          Verdict
+	// Why it is not decided ("4 of 9 rounds"); empty: the interval is too wide.
+	Reason string
 }
 
 // Verdict is what a comparison says.
@@ -41,9 +47,10 @@ type Verdict string
 
 // The verdicts.
 const (
-	Faster       Verdict = "faster"        // A: the interval lies above 1
-	Slower       Verdict = "slower"        // A: the interval lies below 1
-	NoDifference Verdict = "no difference" // the interval lies between 1/(1+margin) and 1+margin, even if above or below 1
+	Faster Verdict = "faster" // A: the interval lies above 1
+	Slower Verdict = "slower" // A: the interval lies below 1
+	// The interval lies between 1/(1+margin) and 1+margin, even if above or below 1.
+	NoDifference Verdict = "no difference"
 	Undecided    Verdict = "not decided"
 )
 
@@ -72,7 +79,8 @@ func Fewest(pairs int) int {
 	return n
 }
 
-// Pairs are the strategies that a plan compares in each place: all others with the first, or in a sweep every pair.
+// Pairs are the strategies that a plan compares in each place: all others with the
+// first, or in a sweep every pair.
 func Pairs(plan result.Config) (all [][2]string) {
 	strategies := plan.Strategies()
 	for i, a := range strategies {
@@ -88,7 +96,8 @@ func Pairs(plan result.Config) (all [][2]string) {
 	return all
 }
 
-// Of compares the pairs of a run in each place, in the order of the plan; nil: the run was not made to compare.
+// Of compares the pairs of a run in each place, in the order of the plan; nil: the
+// run was not made to compare.
 func Of(run *result.Run) []Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
@@ -134,10 +143,13 @@ func doubt(all []Comparison) {
 
 type pair struct {
 	Comparison
-	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: swapping A and B only changes their sign
+	// purchases/s, and the logarithms of their ratios: swapping A and B only
+	// changes their sign
+	ofA, ofB, logs []float64
 }
 
-const leastRate = 1e-6 // stands for the rate of a row without a purchase, which is slower than any other
+// Stands for the rate of a row without a purchase, which is slower than any other.
+const leastRate = 1e-6
 
 func (p *pair) add(a, b *result.Row) {
 	if a == nil || b == nil || a.Status != stored.Complete || b.Status != stored.Complete {
@@ -180,7 +192,8 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	return c
 }
 
-// word says what the interval of a ratio means. Ratios between 1/(1+margin) and 1+margin are no difference.
+// word says what the interval of a ratio means. Ratios between 1/(1+margin) and
+// 1+margin are no difference.
 func word(low, high, margin float64) Verdict {
 	switch {
 	case low >= 1/(1+margin) && high <= 1+margin:
@@ -200,21 +213,26 @@ func Rate(g result.Group) Interval {
 
 const Confidence = 0.95 // Confidence is that of the interval of one number.
 
-// An Interval is the median of some values, and where the median of all values that could have been measured lies.
+// An Interval is the median of some values, and where the median of all values that
+// could have been measured lies.
 type Interval struct {
-	Center    float64 // the median; NaN of no values
-	Low, High float64 // -Inf and +Inf where there are too few values for an interval: then nothing is excluded
-	N         int     // how many values
+	Center float64 // the median; NaN of no values
+	// -Inf and +Inf where there are too few values for an interval: then
+	// nothing is excluded
+	Low, High float64
+	N         int // how many values
 }
 
 // Known reports whether there were enough values for an interval.
 func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
 
-// Median is the median of finite values, with its interval at Confidence if there are 6 values or more.
+// Median is the median of finite values, with its interval at Confidence if
+// there are 6 values or more.
 func Median(values []float64) Interval { return median(values, Confidence) }
 
-// median takes its interval from order statistics, so it assumes only that values are independent. That of [benchmath]
-// can reach one rank further down than up, for example with 8 values; the interval here spans its mirror image, too.
+// median takes its interval from order statistics, so it assumes only that values are
+// independent. That of [benchmath] can reach one rank further down than up, for example
+// with 8 values; the interval here spans its mirror image, too.
 func median(values []float64, confidence float64) Interval {
 	mirrored := make([]float64, len(values))
 	for i, v := range values {

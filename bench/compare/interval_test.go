@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMedian: the ranks follow from the binomial distribution. 2 of 9 lie below the second value with a probability of
-// 10/512, so that the second to the eighth span the median with 1 - 2*10/512 = 0.961.
+// TestMedian: the ranks follow from the binomial distribution. 2 of 9 lie below the
+// second value with a probability of 10/512, so that the second to the eighth span the
+// median with 1 - 2*10/512 = 0.961.
 func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		n         int
@@ -32,7 +33,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestTooFew: five values and fewer give no interval at 95%, and the warning says how many do.
+// TestTooFew: five values and fewer give no interval at 95%, and the warning
+// says how many do.
 func TestTooFew(t *testing.T) {
 	for n := range 6 {
 		got := Median(make([]float64, n))
@@ -45,7 +47,8 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-// TestMirror: the interval of the negative values is the negative interval, for any number of values.
+// TestMirror: the interval of the negative values is the negative interval, for
+// any number of values.
 func TestMirror(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 70).Draw(t, "values")

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// enough is the number of rounds, like those of testdata/rounds.csv, that find a slowdown of 10% in at least 80 of 100
-// comparisons.
+// enough is the number of rounds, like those of testdata/rounds.csv, that find a slowdown
+// of 10% in at least 80 of 100 comparisons.
 const enough = 21
 
-// measuredRounds are the rounds of testdata/rounds.csv, in which one strategy was measured under two names.
+// measuredRounds are the rounds of testdata/rounds.csv, in which one strategy
+// was measured under two names.
 func measuredRounds(t *testing.T) [][2]float64 {
 	t.Helper()
 	f, err := os.Open("testdata/rounds.csv")
@@ -38,8 +39,9 @@ func measuredRounds(t *testing.T) [][2]float64 {
 	return rounds
 }
 
-// splits counts the verdicts of 1,000 comparisons of n rounds each, drawn from those that were measured. In each round
-// chance says which of the two is a, and b is then slowed down.
+// splits counts the verdicts of 1,000 comparisons of n rounds each, drawn from
+// those that were measured. In each round chance says which of the two is a,
+// and b is then slowed down.
 func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
 	t.Helper()
 	all := measuredRounds(t)
@@ -59,8 +61,8 @@ func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
 	return found
 }
 
-// TestSameStrategy: what is the same is called faster or slower in at most 6 of 100 comparisons, and as often the one
-// as the other.
+// TestSameStrategy: what is the same is called faster or slower in at most 6 of 100
+// comparisons, and as often the one as the other.
 func TestSameStrategy(t *testing.T) {
 	for _, rounds := range []int{6, 9, enough, 30} {
 		found := splits(t, rounds, 0)
@@ -71,7 +73,8 @@ func TestSameStrategy(t *testing.T) {
 	}
 }
 
-// TestPlantedSlowdown: one of 10% is found by enough rounds, and is never taken for its opposite.
+// TestPlantedSlowdown: one of 10% is found by enough rounds, and is never taken
+// for its opposite.
 func TestPlantedSlowdown(t *testing.T) {
 	for _, rounds := range []int{9, enough - 3, enough} {
 		found := splits(t, rounds, 0.1)
@@ -82,7 +85,8 @@ func TestPlantedSlowdown(t *testing.T) {
 	}
 }
 
-// TestAllMeasuredRounds, under the names that they were measured with, show no difference either.
+// TestAllMeasuredRounds, under the names that they were measured with, show no
+// difference either.
 func TestAllMeasuredRounds(t *testing.T) {
 	got := only(t, comparison(0.05, measuredRounds(t)...))
 	if got.Verdict != Undecided && got.Verdict != NoDifference || got.Rounds != 60 {

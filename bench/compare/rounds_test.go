@@ -55,8 +55,8 @@ func only(t *testing.T, run *result.Run) Comparison {
 	return all[0]
 }
 
-// TestWords: one for each way in which an interval can lie about 1 and the margin. Of 6 ratios it ends at the lowest
-// and the highest, of 9 at the second and the eighth.
+// TestWords: one for each way in which an interval can lie about 1 and the margin. Of 6
+// ratios it ends at the lowest and the highest, of 9 at the second and the eighth.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		ratios    []float64
@@ -70,7 +70,8 @@ func TestWords(t *testing.T) {
 		{[]float64{1.01, 1.02, 1.02, 1.03, 1.01, 1.02}, NoDifference, 1.01, 1.03}, // it does not matter
 		{[]float64{1.04, 1.06, 1.02, 1.03, 1.01, 1.02}, Faster, 1.01, 1.06},
 		{[]float64{1.04, 1.06, 0.98, 1.03, 1.01, 1.02}, Undecided, 0.98, 1.06},
-		{[]float64{0.5, 2, 0.5, 2, 0.5, 2}, Undecided, 0.5, 2}, // no number of rounds that anyone would wait for
+		// No number of rounds that anyone would wait for.
+		{[]float64{0.5, 2, 0.5, 2, 0.5, 2}, Undecided, 0.5, 2},
 	} {
 		got := only(t, comparison(0.05, times(c.ratios...)...))
 		if got.Verdict != c.want || got.Reason != "" || got.Rounds != len(c.ratios) {
@@ -82,7 +83,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter: where a is faster than b, b is slower than a, and the rest is the same.
+// TestOrderDoesNotMatter: where a is faster than b, b is slower than a, and the
+// rest is the same.
 func TestOrderDoesNotMatter(t *testing.T) {
 	other := map[Verdict]Verdict{
 		Faster: Slower, Slower: Faster, NoDifference: NoDifference,
@@ -104,7 +106,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestManyPairs: with 15 pairs an interval needs a confidence of 99.67%, which 10 rounds give and 9 do not.
+// TestManyPairs: with 15 pairs an interval needs a confidence of 99.67%, which
+// 10 rounds give and 9 do not.
 func TestManyPairs(t *testing.T) {
 	for _, c := range []struct{ pairs, fewest int }{
 		{1, 6}, {2, 7}, {3, 7}, {5, 8}, {6, 8}, {12, 9}, {13, 10}, {15, 10}, {45, 11},
@@ -144,7 +147,8 @@ func TestManyPairs(t *testing.T) {
 	}
 }
 
-// TestCutShort: rounds that were planned and are not there leave it undecided, however clear the others are.
+// TestCutShort: rounds that were planned and are not there leave it undecided,
+// however clear the others are.
 func TestCutShort(t *testing.T) {
 	run := comparison(0.05, times(2, 2, 2, 2, 2, 2, 2, 2, 2)...)
 	run.Rows = run.Rows[:15] // of the eighth round, only one row
@@ -163,7 +167,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestUnfitRows: a row that must not be judged leaves its pair undecided, and the reason says which.
+// TestUnfitRows: a row that must not be judged leaves its pair undecided, and
+// the reason says which.
 func TestUnfitRows(t *testing.T) {
 	for want, spoil := range map[string]func(*result.Row){
 		"b failed its audit in round 3": func(r *result.Row) { r.Audit.OK = false },
@@ -177,8 +182,8 @@ func TestUnfitRows(t *testing.T) {
 	}
 }
 
-// TestNothingBought: a strategy that buys nothing is slower than one that does, and no different from another that does
-// not.
+// TestNothingBought: a strategy that buys nothing is slower than one that does, and no
+// different from another that does not.
 func TestNothingBought(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64
@@ -192,7 +197,8 @@ func TestNothingBought(t *testing.T) {
 	}
 }
 
-// TestItself: where a strategy differs from itself nothing is decided, and the reason says so. Else it changes nothing.
+// TestItself: where a strategy differs from itself nothing is decided, and the reason
+// says so. Else it changes nothing.
 func TestItself(t *testing.T) {
 	for _, c := range []struct {
 		again float64 // times the rate of b

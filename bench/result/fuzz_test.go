@@ -7,7 +7,8 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// FuzzReadRun: no file is a reason to panic, and what is read is written and read again as it was.
+// FuzzReadRun: no file is a reason to panic, and what is read is written and
+// read again as it was.
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"schema":2,"status":"complete","rows":[{"strategy":"fine","mix":"5x5","trial":1,"status":"complete",` +
 		`"seconds":1,"bought":1,"wait_ms":{"mean":1.5,"count":1},"refused":{"not_listed":1},"per_buyer":[1],` +

@@ -42,7 +42,8 @@ const (
 
 var nan = math.NaN()
 
-// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end: scripts may count columns.
+// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the
+// end: scripts may count columns.
 func Metrics() []Metric {
 	return slices.Concat([]Metric{
 		{"seconds", "seconds", Number, "", func(r *Row) float64 { return r.Seconds }},
@@ -125,7 +126,8 @@ func MetricNamed(name string) Metric {
 	return all[slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })]
 }
 
-// shown are the parts of a distribution that a table shows: the heading and the table, by the part's name.
+// shown are the parts of a distribution that a table shows: the heading and the
+// table, by the part's name.
 type shown map[string]struct {
 	heading string
 	table   Table
@@ -145,7 +147,8 @@ func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
 }
 
-// traffic makes the Metrics of what connections carried for orders that began in the measured time, for each purchase.
+// traffic makes the Metrics of what connections carried for orders that began in the
+// measured time, for each purchase.
 func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	per := func(pick func(*Traffic) int64) func(*Row) float64 {
 		return where(of, func(r *Row, t *Traffic) float64 { return ratio(float64(pick(t)), float64(r.WaitMS.Count)) })

@@ -9,8 +9,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// threeRounds are rows of a plan of two points, in the orders of the rounds: one row of the second round was not
-// complete, and the last round was cut short.
+// threeRounds are rows of a plan of two points, in the orders of the rounds: one row of
+// the second round was not complete, and the last round was cut short.
 func threeRounds() *result.Run {
 	watch := result.Point{Strategy: "watch", Mix: result.Mix{Sellers: 5, Buyers: 1}}
 	fine := result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5}}
@@ -44,7 +44,8 @@ func TestCompleteRounds(t *testing.T) {
 	}
 }
 
-// TestGroups: groups come in the order of the plan, and each has its rows in the order of rounds.
+// TestGroups: groups come in the order of the plan, and each has its rows in
+// the order of rounds.
 func TestGroups(t *testing.T) {
 	r := threeRounds()
 	r.Rows = append(r.Rows, result.Row{Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}}})
@@ -85,7 +86,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMetrics: names are unique, those in tables have headings, and what a row does not have is no number.
+// TestMetrics: names are unique, those in tables have headings, and what a row
+// does not have is no number.
 func TestMetrics(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range result.Metrics() {

@@ -1,9 +1,11 @@
-// Package result holds what a run came to, as it is stored. It measures nothing. Warnings of a row are codes and
-// values, for which package view has the words.
+// Package result holds what a run came to, as it is stored. It measures nothing. Warnings
+// of a row are codes and values, for which package view has the words.
 //
-// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of it.
-// A [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list of numbers
-// of a row, for tables, CSV, medians and sweeps: a new one is a field of Row, the line that counts it and a line there.
+// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load.
+// A [Row] is one measurement of it. A [Run] holds its rows round by round, and
+// [Run.Groups] are those of each Point. [Metrics] is the one list of numbers of a
+// row, for tables, CSV, medians and sweeps: a new one is a field of Row, the line
+// that counts it and a line there.
 package result
 
 import (
@@ -17,14 +19,16 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// A Point is what is measured: it identifies a row, together with the trial. Points can be compared with ==.
+// A Point is what is measured: it identifies a row, together with the trial.
+// Points can be compared with ==.
 type Point struct {
 	Strategy string `json:"strategy"` // canonical spec; one that is compared with itself ends in "#2"
 	Mix      Mix    `json:"mix"`
 	Load
 }
 
-// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms" and "lua 5x5 at 1000/s".
+// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms" and "lua
+// 5x5 at 1000/s".
 func (p Point) Name() string { return p.Strategy + " " + p.Place() }
 
 // Place is the name without the strategy: strategies are compared in the same place.
@@ -64,24 +68,31 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Load says how a row differs from the usual market, its zero value: sellers list new items all the time, about 64
-// listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
+// A Load says how a row differs from the usual market, its zero value: sellers list new
+// items all the time, about 64 listings a buyer are up at the start, and buyers, each
+// with an endless account, do one order after the other.
 type Load struct {
-	Wallets int   `json:"wallets,omitempty"` // how many accounts all buyers share; 0: each from its own
-	Funds   int64 `json:"funds,omitempty"`   // coins of each account at the start; 0: they never run out
-	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: none do.
+	// How many accounts all buyers share; 0: each from its own.
+	Wallets int `json:"wallets,omitempty"`
+	// Coins of each account at the start; 0: they never run out.
+	Funds int64 `json:"funds,omitempty"`
+	// Hot is how many items circulate: a buyer lists again what it has bought, and
+	// nobody else sells. 0: none do.
 	Hot   int  `json:"hot,omitempty"`
 	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
-	// HoldMS is how many ms an operation works between its reads and its write, locks held; a script works before both.
+	// HoldMS is how many ms an operation works between its reads and its write, locks
+	// held; a script works before both.
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is how many ms each reply to a worker is delayed, as by a network.
 	RTTMS float64 `json:"rtt_ms,omitempty"`
-	// Rate is how many orders a second fall due, whether or not a buyer is free; 0: a closed loop.
+	// Rate is how many orders a second fall due, whether or not a buyer is
+	// free; 0: a closed loop.
 	Rate float64 `json:"rate,omitempty"`
 }
 
-// String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it: all rows of a run begin alike.
+// String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it:
+// all rows of a run begin alike.
 func (l Load) String() string {
 	var parts []string
 	add := func(name string, value float64, unit string) {
@@ -101,57 +112,74 @@ func (l Load) String() string {
 	return strings.Join(parts, " ")
 }
 
-// A Row is one measurement of a Point. What ended in the measured time is never mixed with what began in it: see bench.
+// A Row is one measurement of a Point. What ended in the measured time is never mixed
+// with what began in it: see bench.
 type Row struct {
 	Point
 	Trial   int           `json:"trial"` // from 1
 	Status  stored.Status `json:"status"`
 	Seconds float64       `json:"seconds"` // measured time
-	// Elsewhere: programs of --exec traded, which tell nothing of their locks and commands but, if they like, retries.
+	// Elsewhere: programs of --exec traded, which tell nothing of their locks and
+	// commands but, if they like, retries.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 
 	// Operations that ended in the measured time.
-	Listed   int64   `json:"listed"`
-	Bought   int64   `json:"bought"`    // in an open loop, orders that fell due in it: see Open.LeftOver
+	Listed int64 `json:"listed"`
+	// In an open loop, orders that fell due in it: see Open.LeftOver.
+	Bought   int64   `json:"bought"`
 	PerBuyer []int64 `json:"per_buyer"` // Made by each buyer, to show which one starves
-	// Course is Made in intervals of equal length, the last of which may be shorter; CourseSeconds is that length.
+	// Course is Made in intervals of equal length, the last of which may be shorter;
+	// CourseSeconds is that length.
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
-	// Operations that began in the measured time, each followed to its end. WaitMS is of purchases made, until locks are
-	// released; in an open loop it begins when the order was due.
-	WaitMS      Latency `json:"wait_ms"`
-	ServiceMS   Latency `json:"service_ms,omitzero"`    // of purchases of an open loop, from when a buyer took the order
-	ListMS      Latency `json:"list_ms"`                // of successful listings
-	GivenUpMS   Latency `json:"given_up_ms"`            // of orders that were refused
-	LockWaitMS  Latency `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
-	LockHoldMS  float64 `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
-	Retries     int64   `json:"retries"`                // of orders: aborted transactions and locks' time-outs
-	ListRetries int64   `json:"list_retries"`
-	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
-	ListPolls   int64   `json:"list_polls"`
-	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are contended listings and looks.
+	// Operations that began in the measured time, each followed to its end.
+	// WaitMS is of purchases made, until locks are released; in an open loop it
+	// begins when the order was due.
+	WaitMS Latency `json:"wait_ms"`
+	// Of purchases of an open loop, from when a buyer took the order.
+	ServiceMS  Latency `json:"service_ms,omitzero"`
+	ListMS     Latency `json:"list_ms"`                // of successful listings
+	GivenUpMS  Latency `json:"given_up_ms"`            // of orders that were refused
+	LockWaitMS Latency `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
+	LockHoldMS float64 `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
+	// Of orders: aborted transactions and locks' time-outs.
+	Retries     int64 `json:"retries"`
+	ListRetries int64 `json:"list_retries"`
+	Polls       int64 `json:"polls"` // of orders: failed attempts to take a lock
+	ListPolls   int64 `json:"list_polls"`
+	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are
+	// contended listings and looks.
 	Refused         map[string]int64 `json:"refused"`
 	ContendedBeside int64            `json:"contended_beside,omitempty"`
-	Unknown         int64            `json:"unknown"`         // operations whose outcome the client does not know
-	LeasesLost      int64            `json:"leases_lost"`     // locks found lost after the write was made
-	FailedReleases  int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
-	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
+	// Operations whose outcome the client does not know.
+	Unknown int64 `json:"unknown"`
+	// Locks found lost after the write was made.
+	LeasesLost int64 `json:"leases_lost"`
+	// Locks that could not be given back, lost ones excluded.
+	FailedReleases int64 `json:"failed_releases"`
+	// Operations that had not ended when the row had to.
+	Cut int64 `json:"cut,omitempty"`
 
-	// What connections carried for all orders, refused ones included, in sum. Market is nil where workers share a
-	// connection, because nobody can tell what it carries for whom.
+	// What connections carried for all orders, refused ones included, in sum.
+	// Market is nil where workers share a connection, because nobody can tell
+	// what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
 	// Read at the two ends of the measured time.
-	Commands   *int64   `json:"commands,omitempty"`     // of all workers to the market's server; nil as Market
-	Background *Traffic `json:"background,omitempty"`   // of renewals, subscriptions and heartbeats of all workers
-	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the main thread of the market's server; nil: not known
-	ClientCPU  *float64 `json:"client_cpu_s,omitempty"` // of this process
-	OthersCPU  *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
-	StolenCPU  *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
-	Cores      int      `json:"cores,omitempty"`        // of this machine
-	// BusyBuyers is the mean number of buyers that did something, from times clipped to the measured time.
+	// Of all workers to the market's server; nil as Market.
+	Commands *int64 `json:"commands,omitempty"`
+	// Of renewals, subscriptions and heartbeats of all workers.
+	Background *Traffic `json:"background,omitempty"`
+	// Of the main thread of the market's server; nil: not known.
+	ServerCPU *float64 `json:"server_cpu_s,omitempty"`
+	ClientCPU *float64 `json:"client_cpu_s,omitempty"` // of this process
+	OthersCPU *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
+	StolenCPU *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
+	Cores     int      `json:"cores,omitempty"`        // of this machine
+	// BusyBuyers is the mean number of buyers that did something, from times
+	// clipped to the measured time.
 	BusyBuyers   float64 `json:"busy_buyers,omitempty"`
 	PresentBuyer float64 `json:"present_buyers,omitempty"` // mean number of buyers that were there
 
@@ -163,7 +191,8 @@ type Row struct {
 	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
-// MarshalJSON leaves out what programs of --exec have not told and marketsim cannot see: it is not 0.
+// MarshalJSON leaves out what programs of --exec have not told and marketsim
+// cannot see: it is not 0.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type seen Row // without this method
 	if !r.Elsewhere {
@@ -181,7 +210,8 @@ func (r Row) MarshalJSON() ([]byte, error) {
 	}{seen: seen(r), Retries: r.Retries, ListRetries: r.ListRetries})
 }
 
-// Latency summarizes times in milliseconds. Percentiles are by nearest rank, with two significant digits.
+// Latency summarizes times in milliseconds. Percentiles are by nearest rank,
+// with two significant digits.
 type Latency struct {
 	Mean  float64 `json:"mean"`
 	P50   float64 `json:"p50"`
@@ -194,20 +224,24 @@ type Latency struct {
 
 // Traffic is what connections carried.
 type Traffic struct {
-	RoundTrips int64 `json:"round_trips"` // waits for a reply, however many commands were sent at a time
+	// Waits for a reply, however many commands were sent at a time.
+	RoundTrips int64 `json:"round_trips"`
 	Commands   int64 `json:"commands"`
 	Bytes      int64 `json:"bytes"` // sent and received; of etcd, without HTTP/2's headers
 }
 
-// Open is what an open loop did: orders fall due at times that are fixed beforehand, whether or not a buyer is free.
-// It counts orders that fell due in the measured time: Done and Backlog at its end, GivenUp and Late when they ended.
+// Open is what an open loop did: orders fall due at times that are fixed beforehand,
+// whether or not a buyer is free. It counts orders that fell due in the measured time:
+// Done and Backlog at its end, GivenUp and Late when they ended.
 type Open struct {
 	Due     int64 `json:"due"`
 	Done    int64 `json:"done"`     // made by the end of the measured time
 	Backlog int64 `json:"backlog"`  // neither made nor given up by the end of the measured time
 	GivenUp int64 `json:"given_up"` // got nothing within 10 s, or the account was empty
-	Late    int64 `json:"late"`     // made later than SLO after they were due, given up, or not made when the row ended
-	// LeftOver are purchases in the measured time due in the warm-up: not in Bought, where older versions counted them.
+	// Made later than SLO after they were due, given up, or not made when the row ended.
+	Late int64 `json:"late"`
+	// LeftOver are purchases in the measured time due in the warm-up: not in Bought,
+	// where older versions counted them.
 	LeftOver int64 `json:"left_over,omitempty"`
 }
 
@@ -236,25 +270,36 @@ type Code string
 
 // The codes of warnings.
 const (
-	NothingBought  Code = "nothing-bought"   // no purchase, in a complete row
-	AllBroke       Code = "all-broke"        // every buyer ran out of coins, and the row ended then
-	SomeBroke      Code = "some-broke"       // how many buyers ran out of coins
-	Clipped        Code = "clipped"          // how many times above 60 s are recorded as 60 s
-	Unsteady       Code = "unsteady"         // purchases of the second half over those of the first are not 0.8 to 1.25
-	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
-	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over their parts within the row: 10% off
-	WarmupUnderway Code = "warm-up-underway" // how many operations of the warm-up were under way at half-time
-	// LeftOver: how many orders of the warm-up were made in the measured time: over 1% of its own, and more than buyers.
+	NothingBought Code = "nothing-bought" // no purchase, in a complete row
+	AllBroke      Code = "all-broke"      // every buyer ran out of coins, and the row ended then
+	SomeBroke     Code = "some-broke"     // how many buyers ran out of coins
+	Clipped       Code = "clipped"        // how many times above 60 s are recorded as 60 s
+	// Purchases of the second half over those of the first are not 0.8 to 1.25.
+	Unsteady Code = "unsteady"
+	// So few purchases, under 250, that halves and tails say nothing.
+	TooFew Code = "too-few"
+	// Waits, followed to their end, over their parts within the row: 10% off.
+	ShortForTail Code = "short-for-tail"
+	// How many operations of the warm-up were under way at half-time.
+	WarmupUnderway Code = "warm-up-underway"
+	// LeftOver: how many orders of the warm-up were made in the measured time: over 1% of
+	// its own, and more than buyers.
 	LeftOver Code = "left-over"
-	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
-	WereCut  Code = "cut"       // how many operations had not ended when the row had to
-	// ClientLimit: the clients used so much, 0 to 1, of the cores, and the server had time left.
+	// Busy over present buyers: off by more than 2%, a defect of the driver.
+	TimesOff Code = "times-off"
+	WereCut  Code = "cut" // how many operations had not ended when the row had to
+	// ClientLimit: the clients used so much, 0 to 1, of the cores, and the
+	// server had time left.
 	ClientLimit Code = "client-limit"
-	Busy        Code = "busy"         // other processes, or machines, took so much, 0 to 1, of this machine's time
-	NoReply     Code = "no-reply"     // for how many ms, over a tenth of the row or a second, no reply came
-	OutOfStock  Code = "out-of-stock" // such a share of orders, over half, came for what was gone, and ever fewer bought
-	Evicted     Code = "evicted"      // how many keys, of this market or not, the server evicted; the audit found no harm
-	KeysStay    Code = "keys-stay"    // keys could not be removed: Text says why
+	// Other processes, or machines, took so much, 0 to 1, of this machine's time.
+	Busy Code = "busy"
+	// For how many ms, over a tenth of the row or a second, no reply came.
+	NoReply Code = "no-reply"
+	// Such a share of orders, over half, came for what was gone, and ever fewer bought.
+	OutOfStock Code = "out-of-stock"
+	// How many keys, of this market or not, the server evicted; the audit found no harm.
+	Evicted  Code = "evicted"
+	KeysStay Code = "keys-stay" // keys could not be removed: Text says why
 )
 
 // Warn adds a warning.
@@ -267,7 +312,8 @@ func (r *Row) Warned(code Code) bool {
 	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
 }
 
-// Problem says why the numbers of a row must not be judged, in words that follow its name; empty: they may be judged.
+// Problem says why the numbers of a row must not be judged, in words that follow its
+// name; empty: they may be judged.
 func (r *Row) Problem() string {
 	switch {
 	case r.Status != stored.Complete:
@@ -283,7 +329,8 @@ func (r *Row) Problem() string {
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
 func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
 
-// Made is how many purchases ended in the measured time, orders left over from the warm-up of an open loop included.
+// Made is how many purchases ended in the measured time, orders left over from the
+// warm-up of an open loop included.
 func (r *Row) Made() int64 {
 	if r.Open != nil {
 		return r.Bought + r.Open.LeftOver
@@ -291,7 +338,8 @@ func (r *Row) Made() int64 {
 	return r.Bought
 }
 
-// Steadiness is the purchases of the second half of a row over those of its first; NaN where they are too few to tell.
+// Steadiness is the purchases of the second half of a row over those of its first; NaN
+// where they are too few to tell.
 func (r *Row) Steadiness() float64 {
 	if r.Bought < EnoughPurchases {
 		return nan
@@ -299,7 +347,8 @@ func (r *Row) Steadiness() float64 {
 	var first, second, at float64
 	for i, n := range r.Course {
 		length := min(r.CourseSeconds, r.Seconds-float64(i)*r.CourseSeconds)
-		before := max(0, min(length, r.Seconds/2-at)) / length // the part of the interval that lies in the first half
+		// The part of the interval that lies in the first half.
+		before := max(0, min(length, r.Seconds/2-at)) / length
 		first += before * float64(n)
 		second += (1 - before) * float64(n)
 		at += length
@@ -307,9 +356,11 @@ func (r *Row) Steadiness() float64 {
 	return min(second/first, 1000) // no infinity: JSON has none
 }
 
-const EnoughPurchases = 250 // EnoughPurchases is how many a row needs before its halves and tails say something.
+// EnoughPurchases is how many a row needs before its halves and tails say something.
+const EnoughPurchases = 250
 
-// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought the same, 1/n if one of n did.
+// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought
+// the same, 1/n if one of n did.
 func (r *Row) Jain() float64 {
 	var sum, squares float64
 	for _, n := range r.PerBuyer {
@@ -319,7 +370,8 @@ func (r *Row) Jain() float64 {
 	return ratio(sum*sum, float64(len(r.PerBuyer))*squares)
 }
 
-// ContendedOrders is how many orders that began in the measured time gave up under contention.
+// ContendedOrders is how many orders that began in the measured time gave up
+// under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }
 
 func (r *Row) check() error {

@@ -25,20 +25,21 @@ type Run struct {
 
 // Manifest says where, how and with what a run was made.
 type Manifest struct {
-	Version       string            `json:"version"` // marketsim's
-	Go            string            `json:"go"`
-	OS            string            `json:"os"` // GOOS/GOARCH
-	CPU           string            `json:"cpu"`
-	CPUs          int               `json:"cpus"`
-	Kernel        string            `json:"kernel"`
-	Backend       string            `json:"backend"` // url, local, cluster, container or embedded
-	Server        string            `json:"server"`  // redis, valkey or miniredis
-	ServerVersion string            `json:"server_version"`
-	ServerConfig  map[string]string `json:"server_config"` // the settings that matter to the numbers, where readable
-	Command       string            `json:"command"`       // as typed, secrets removed
-	Config        Config            `json:"config"`
-	Seed          uint64            `json:"seed"`
-	Started       time.Time         `json:"started"`
+	Version       string `json:"version"` // marketsim's
+	Go            string `json:"go"`
+	OS            string `json:"os"` // GOOS/GOARCH
+	CPU           string `json:"cpu"`
+	CPUs          int    `json:"cpus"`
+	Kernel        string `json:"kernel"`
+	Backend       string `json:"backend"` // url, local, cluster, container or embedded
+	Server        string `json:"server"`  // redis, valkey or miniredis
+	ServerVersion string `json:"server_version"`
+	// The settings that matter to the numbers, where readable.
+	ServerConfig map[string]string `json:"server_config"`
+	Command      string            `json:"command"` // as typed, secrets removed
+	Config       Config            `json:"config"`
+	Seed         uint64            `json:"seed"`
+	Started      time.Time         `json:"started"`
 }
 
 // Config is what was to be measured.
@@ -47,15 +48,18 @@ type Config struct {
 	Trials          int     `json:"trials"` // rounds
 	DurationSeconds float64 `json:"duration_seconds"`
 	WarmupSeconds   float64 `json:"warmup_seconds"`
-	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05; nil: nothing is compared.
+	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05;
+	// nil: nothing is compared.
 	Margin     *float64 `json:"margin,omitempty"`
 	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
 	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
-	// SLOMS is after how many ms an order of an open loop is late; 0: only those that bought nothing are.
+	// SLOMS is after how many ms an order of an open loop is late; 0: only those
+	// that bought nothing are.
 	SLOMS  float64 `json:"slo_ms,omitempty"`
 	Prefix string  `json:"prefix"`
 	Target string  `json:"target"` // the server's address, secrets removed
-	// LockServers are the servers of locks that are kept elsewhere: name and version, or address, by the lock.
+	// LockServers are the servers of locks that are kept elsewhere: name and version,
+	// or address, by the lock.
 	LockServers map[string]string `json:"lock_servers,omitempty"`
 }
 
@@ -121,7 +125,8 @@ func (r *Run) Groups() []Group {
 	return all
 }
 
-// CompleteRounds are the rows of the rounds in which each Point of the plan has a complete row, in the order of rounds.
+// CompleteRounds are the rows of the rounds in which each Point of the plan has a
+// complete row, in the order of rounds.
 func (r *Run) CompleteRounds() [][]Row {
 	byTrial := map[int][]Row{}
 	for _, row := range r.Rows {
@@ -146,8 +151,9 @@ type Claim struct {
 	Measured  string   `json:"measured"`
 	Tolerance string   `json:"tolerance"`
 	Verdict   Judgment `json:"verdict"`
-	Low       *float64 `json:"low,omitempty"`  // the 95% interval of the claim's statistic over the rounds
-	High      *float64 `json:"high,omitempty"` // nil: in fewer than six rounds there is none
+	// The 95% interval of the claim's statistic over the rounds.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"` // nil: in fewer than six rounds there is none
 }
 
 // Judgment is what rounds say about a claim.
@@ -155,22 +161,26 @@ type Judgment string
 
 // The judgments of a claim.
 const (
-	Holds      Judgment = "holds"          // the interval lies inside the tolerance
-	DoesNot    Judgment = "does not"       // the interval lies outside
-	InEvery    Judgment = "in every round" // it holds in each, and the rounds are too few for an interval
-	NotDecided Judgment = "not decided"    // the interval lies on both sides, there is none, or rounds are missing
-	NotJudged  Judgment = "not judged"     // nothing can be said: the claim's Measured says why
+	Holds   Judgment = "holds"    // the interval lies inside the tolerance
+	DoesNot Judgment = "does not" // the interval lies outside
+	// It holds in each, and the rounds are too few for an interval.
+	InEvery Judgment = "in every round"
+	// The interval lies on both sides, there is none, or rounds are missing.
+	NotDecided Judgment = "not decided"
+	NotJudged  Judgment = "not judged" // nothing can be said: the claim's Measured says why
 )
 
 // Write stores the result as JSON, in one line: indented it would be larger by a quarter.
 func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, "") }
 
-// ReadRun reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status, a
-// row that is there twice, a mix without sellers or buyers, a negative number, and trailing data.
+// ReadRun reads what Write stored. It refuses what Write would not have stored: another
+// schema, an unknown status, a row that is there twice, a mix without sellers or buyers,
+// a negative number, and trailing data.
 func ReadRun(r io.Reader) (*Run, error) {
 	var res Run
 	err := stored.Decode(r, &res, "marketsim run --out DIR")
-	if err == nil || res.Schema != 0 && res.Schema != Schema { // another schema may have fields that are unknown here
+	// another schema may have fields that are unknown here
+	if err == nil || res.Schema != 0 && res.Schema != Schema {
 		err = res.check()
 	}
 	if err != nil {
@@ -179,7 +189,8 @@ func ReadRun(r io.Reader) (*Run, error) {
 	return &res, nil
 }
 
-// MostTrials is how many rounds a run can have: each is gone through for every pair that is compared.
+// MostTrials is how many rounds a run can have: each is gone through for every
+// pair that is compared.
 const MostTrials = 100_000
 
 func (r *Run) check() error {
@@ -232,10 +243,11 @@ type AxisName string
 
 // The axes of a sweep.
 const (
-	Clients AxisName = "clients" // how many sellers, and as many buyers; where items circulate, buyers alone
-	Hot     AxisName = "hot"     // as Load.Hot
-	Hold    AxisName = "hold"    // as Load.HoldMS
-	RTT     AxisName = "rtt"     // as Load.RTTMS
+	// How many sellers, and as many buyers; where items circulate, buyers alone.
+	Clients AxisName = "clients"
+	Hot     AxisName = "hot"  // as Load.Hot
+	Hold    AxisName = "hold" // as Load.HoldMS
+	RTT     AxisName = "rtt"  // as Load.RTTMS
 )
 
 // AxisNames are all of them.
@@ -244,7 +256,8 @@ func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT} }
 // Whole reports whether the axis counts something.
 func (a AxisName) Whole() bool { return a == Clients || a == Hot }
 
-// At returns the point moved to a value of the axis. The axis Clients comes after Hot, which decides about sellers.
+// At returns the point moved to a value of the axis. The axis Clients comes after Hot,
+// which decides about sellers.
 func (a AxisName) At(p Point, value float64) Point {
 	switch a {
 	case Clients:

@@ -84,7 +84,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestUntoldIsNotStored: what marketsim cannot see of the programs of --exec is absent, and what they told is there.
+// TestUntoldIsNotStored: what marketsim cannot see of the programs of --exec is absent,
+// and what they told is there.
 func TestUntoldIsNotStored(t *testing.T) {
 	row := result.Row{Bought: 7, ListRetries: 3, Elsewhere: true}
 	text := string(testkit.Must(json.Marshal(row))(t))

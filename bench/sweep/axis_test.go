@@ -54,7 +54,8 @@ func TestParseAxes(t *testing.T) {
 	}
 }
 
-// FuzzParseAxes: what is accepted ascends, is not long, and is the same again when it is written out.
+// FuzzParseAxes: what is accepted ascends, is not long, and is the same again
+// when it is written out.
 func FuzzParseAxes(f *testing.F) {
 	for _, text := range []string{
 		"clients=1,2,4..64", "hot=1,10,1000", "hold=0,1ms,10ms", "rtt=0,0.2ms,1ms,5ms",

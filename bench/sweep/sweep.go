@@ -1,5 +1,6 @@
-// Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as
-// clients and hold, and reads from the stored run which strategy is best at each. Nothing in it measures.
+// Package sweep says which strategy is best where: it makes the points of a run that
+// varies one or two axes, such as clients and hold, and reads from the stored run which
+// strategy is best at each. Nothing in it measures.
 package sweep
 
 import (
@@ -22,14 +23,15 @@ type Point struct {
 	At          []float64            // its value on each axis
 	Groups      []result.Group       // of each strategy that has a row
 	Comparisons []compare.Comparison // of each two strategies
-	// Best are the strategies that no other is known to beat here. Loss compares the slowest, as A, with the fastest; nil:
-	// there are no two. Both are empty while rounds are missing.
+	// Best are the strategies that no other is known to beat here. Loss compares
+	// the slowest, as A, with the fastest; nil: there are no two. Both are empty
+	// while rounds are missing.
 	Best []string
 	Loss *compare.Comparison
 }
 
-// Points are the places of a sweep, the last axis varying fastest. Who is best follows from what [compare.Of] says of
-// the run. It returns nil if the run is no sweep.
+// Points are the places of a sweep, the last axis varying fastest. Who is best follows
+// from what [compare.Of] says of the run. It returns nil if the run is no sweep.
 func Points(run *result.Run, compared []compare.Comparison) []Point {
 	c := run.Manifest.Config
 	if len(c.Axes) == 0 {
@@ -94,8 +96,9 @@ func (p *Point) judge() {
 
 const MostPoints = 5000 // MostPoints is how many places a sweep has at most.
 
-// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms". Their values ascend. A,B..C continues A and B
-// up to C, by their ratio if that arrives at C, and else by their difference.
+// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms". Their
+// values ascend. A,B..C continues A and B up to C, by their ratio if that arrives at
+// C, and else by their difference.
 func ParseAxes(texts []string) ([]result.Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)
@@ -153,7 +156,8 @@ func parse(text string) (result.Axis, error) {
 	return axis, nil
 }
 
-// goOn continues the last two values up to the end, in whole numbers, or exact to a nanosecond.
+// goOn continues the last two values up to the end, in whole numbers, or exact
+// to a nanosecond.
 func goOn(values []float64, end float64, whole bool) ([]float64, error) {
 	n := len(values)
 	if n < 2 {
@@ -164,7 +168,8 @@ func goOn(values []float64, end float64, whole bool) ([]float64, error) {
 	if a > 0 {
 		steps = slices.Insert(steps, 0, func(v float64) float64 { return v * b / a })
 	}
-	if n > 2 && math.Abs(b-2*a+values[n-3]) < 1e-6 { // the third from the end shows that it is the difference
+	// the third from the end shows that it is the difference
+	if n > 2 && math.Abs(b-2*a+values[n-3]) < 1e-6 {
 		steps = steps[len(steps)-1:]
 	}
 	for _, next := range steps {
@@ -198,7 +203,8 @@ func value(name result.AxisName, text string) (float64, error) {
 	return float64(d) / 1e6, nil
 }
 
-// Expand makes the points of a sweep: the last axis varies fastest, and inside each place the strategy.
+// Expand makes the points of a sweep: the last axis varies fastest, and inside
+// each place the strategy.
 func Expand(base result.Point, strategies []string, axes []result.Axis) []result.Point {
 	places := []result.Point{base}
 	for _, axis := range axes {

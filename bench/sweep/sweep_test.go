@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// swept is a run of watch and fine over 1, 2, 4 and 8 clients with and without a hold: rate gives their purchases/s.
+// swept is a run of watch and fine over 1, 2, 4 and 8 clients with and without a hold:
+// rate gives their purchases/s.
 func swept(t *testing.T, rate func(result.Point) int64) *result.Run {
 	t.Helper()
 	axes, err := sweep.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
@@ -34,7 +35,8 @@ func swept(t *testing.T, rate func(result.Point) int64) *result.Run {
 	return run
 }
 
-// watchThenFine: watch is best with few clients, from 4 on fine is; with a hold fine always is.
+// watchThenFine: watch is best with few clients, from 4 on fine is; with a hold
+// fine always is.
 func watchThenFine(p result.Point) int64 {
 	if p.Strategy == "watch" && p.HoldMS == 0 && p.Mix.Buyers < 4 {
 		return 9
@@ -68,7 +70,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestUnfinished: while rounds are missing nobody is best, and one whose audit failed never is.
+// TestUnfinished: while rounds are missing nobody is best, and one whose audit
+// failed never is.
 func TestUnfinished(t *testing.T) {
 	run := swept(t, watchThenFine)
 	run.Rows = run.Rows[:len(run.Rows)-1]

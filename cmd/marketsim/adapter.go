@@ -39,14 +39,16 @@ func newAdapter(p *program) *cobra.Command {
 	}
 }
 
-// adapted serves a scheme's lock and its purchases over lines of text, as a judged program does.
+// adapted serves a scheme's lock and its purchases over lines of text, as a
+// judged program does.
 type adapted struct {
 	connection *strategies.Connection
 	locker     lock.Locker // nil: the strategy takes none
 	lease      *lock.Lease // acquired last
 }
 
-// newAdapted opens what a spec names, with the server, keys and times that a judged program has in its environment.
+// newAdapted opens what a spec names, with the server, keys and times that a judged
+// program has in its environment.
 func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {

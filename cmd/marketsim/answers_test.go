@@ -12,23 +12,25 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// The commands of docs/answers.md that measure, each with what it finds if that is stored; and what is
-// found at one mix.
+// The commands of docs/answers.md that measure, each with what it finds if that is
+// stored; and what is found at one mix.
 var (
 	answered = regexp.MustCompile(`(?m)^    marketsim ((?:compare|run) [^#\n]+?)(?: +# (.+))?$`)
 	ratioAt  = regexp.MustCompile(`^at (\S+) (?:faster|slower|no difference|not decided)` +
 		`(?:: \S+ times \((\S+) to (\S+)\))?$`)
 )
 
-// doubtless is how far from 1 the interval of a ratio must lie so that a short run on another machine cannot
-// find the opposite.
+// doubtless is how far from 1 the interval of a ratio must lie so that a short run on
+// another machine cannot find the opposite.
 const doubtless = 1.25
 
-// TestAnswers runs each command of docs/answers.md for a short time, at its first mix: it finds what is stored, or
-// does not decide, but never the opposite of what is beyond doubt. One without a stored answer is understood: all
-// that it lacks is a server. What 'marketsim faults' finds is compared in package fault. It measures, so by default
-// only the first command is run, and all of them with MARKETSIM_ANSWERS=all. A machine that stands still at the wrong
-// moment can make a command fail, which is then run again, three times in all.
+// TestAnswers runs each command of docs/answers.md for a short time, at its first mix:
+// it finds what is stored, or does not decide, but never the opposite of what is
+// beyond doubt. One without a stored answer is understood: all that it lacks is a
+// server. What 'marketsim faults' finds is compared in package fault. It measures, so
+// by default only the first command is run, and all of them with
+// MARKETSIM_ANSWERS=all. A machine that stands still at the wrong moment can make a
+// command fail, which is then run again, three times in all.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	server := newExternal(t).Target.Addr
@@ -67,8 +69,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// answer runs a command for a short time, and returns what it finds. It is an error if that is not what the page says
-// of its first mix.
+// answer runs a command for a short time, and returns what it finds. It is an error if
+// that is not what the page says of its first mix.
 func answer(t *testing.T, server string, args []string, says string) (found string, err error) {
 	for i, arg := range args {
 		if arg == "--mix" {
@@ -87,8 +89,8 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 	return sameVerdict(parse(t, o.stdout), stored)
 }
 
-// sameVerdict returns an error if the run's first comparison, the one that was asked for, is the opposite
-// of what is stored.
+// sameVerdict returns an error if the run's first comparison, the one that was asked for,
+// is the opposite of what is stored.
 func sameVerdict(run *result.Run, stored []string) (string, error) {
 	all := compare.Of(run)
 	if len(all) == 0 || strings.Fields(all[0].Place)[0] != stored[1] { // under the load of the command

@@ -88,7 +88,8 @@ func (p *program) show(verdicts []judged, format string) error {
 	return err
 }
 
-// ruling is the error that a verdict means for the exit code. What was not decided when the user stopped it is unknown.
+// ruling is the error that a verdict means for the exit code. What was not decided when
+// the user stopped it is unknown.
 func (v judged) ruling(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: what was not decided by then is unknown", errInterrupted)

@@ -67,21 +67,24 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	made, err := market.ReadMade(ctx, conn.Client, keys)
-	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only part of one
+	// there is no note, or only part of one
+	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) {
 		return p.removeLeftovers(ctx, conn, keys)
 	}
 	if err != nil {
 		return err
 	}
 	locks := slices.Values[[]string](nil)
-	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // otherwise the keys of its locks are unknown
+	// otherwise the keys of its locks are unknown
+	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil {
 		locks = spec.LockKeys(keys, made)
 	}
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
 	return p.removed(keys, removed, err)
 }
 
-// removeLeftovers removes the keys of a market without a note, if one of them or the prefix shows that a run made them.
+// removeLeftovers removes the keys of a market without a note, if one of them or the
+// prefix shows that a run made them.
 func (p *program) removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) error {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {

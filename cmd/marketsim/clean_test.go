@@ -74,8 +74,8 @@ func TestCleanAfterKill(t *testing.T) {
 	}
 }
 
-// TestCleanWithoutNote: what a run left is found by its names where the server has lost the run's note, if something
-// shows that a run made it.
+// TestCleanWithoutNote: what a run left is found by its names where the server has lost
+// the run's note, if something shows that a run made it.
 func TestCleanWithoutNote(t *testing.T) {
 	t.Parallel()
 	left := func(s external, prefix string) { // by a client that was killed after a FLUSHALL

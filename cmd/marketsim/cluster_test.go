@@ -70,7 +70,8 @@ func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
 	row := measured(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).Rows[0]
-	if row.ServerCPU == nil || row.OthersCPU != nil { // nobody asks the other masters and the replicas how much they use
+	// nobody asks the other masters and the replicas how much they use
+	if row.ServerCPU == nil || row.OthersCPU != nil {
 		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
 	}
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitUsage).says(t, "{mine}:")
@@ -144,8 +145,8 @@ func (on yourCluster) interrupted(t *testing.T) {
 	on.clean(t)
 }
 
-// interruptedWhileStocked: Ctrl-C while the items of a market are being listed leaves nothing of them. The nodes answer
-// no write until the run has heard it.
+// interruptedWhileStocked: Ctrl-C while the items of a market are being listed leaves
+// nothing of them. The nodes answer no write until the run has heard it.
 func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	const stock = 1_000_000 // take seconds
 	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--stock", fmt.Sprint(stock),

@@ -42,12 +42,14 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output says where a result is written: to stdout in a format, and as JSON into a folder.
+// An output says where a result is written: to stdout in a format, and as JSON
+// into a folder.
 type output struct {
-	format    string
-	formats   []string // those of the command
-	dir, file string   // the folder, and the name of the result in it; without a folder nothing is stored
-	force     bool     // the result may replace another
+	format  string
+	formats []string // those of the command
+	// The folder, and the name of the result in it; without a folder nothing is stored.
+	dir, file string
+	force     bool // the result may replace another
 }
 
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
@@ -63,7 +65,8 @@ func (o *output) addFolder(flags *pflag.FlagSet, formats []string, file string) 
 	flags.BoolVar(&o.force, "force", false, "let --out replace a "+file+" that is there already")
 }
 
-// prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
+// prepare makes sure, before anything runs, that the result can be drawn and stored,
+// and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
 		return usagef("--format: %s", strategies.UnknownName("format", o.format, o.formats))
@@ -80,7 +83,8 @@ func (o output) prepare() error {
 	return nil
 }
 
-// A drawing is a result that is stored and drawn: of a run, of fault scenarios, or of searches of schedules.
+// A drawing is a result that is stored and drawn: of a run, of fault scenarios,
+// or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
 func (o *output) save(d drawing) error {
@@ -192,8 +196,9 @@ func makeFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// store replaces a file in one step, so that a reader never sees half of it. Without replace it fails if there is one.
-// google/renameio would do this, but not on Windows. A device or a pipe is written to as it is.
+// store replaces a file in one step, so that a reader never sees half of it. Without
+// replace it fails if there is one. google/renameio would do this, but not on Windows. A
+// device or a pipe is written to as it is.
 func store(path string, replace bool, write func(io.Writer) error) error {
 	var content bytes.Buffer
 	if err := write(&content); err != nil {

@@ -38,7 +38,8 @@ func script(t *testing.T, text string) string {
 	return "mine=/bin/sh " + file
 }
 
-// TestExecOfBadPrograms: a liar is found by the audit, and who breaks the protocol is shown with its last words.
+// TestExecOfBadPrograms: a liar is found by the audit, and who breaks the protocol
+// is shown with its last words.
 func TestExecOfBadPrograms(t *testing.T) {
 	testkit.Local(t)
 	const listens = "while read -r word more; do "

@@ -28,20 +28,23 @@ const (
 )
 
 var (
-	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
+	// errViolation means that an audit or a history found something wrong, or that
+	// a lock broke its promise.
 	errViolation   = errors.New("violation")
 	errInterrupted = errors.New("interrupted") // the user stopped the command
 	errUnread      = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
-// A usageError is a mistake in the command line that has no sentinel of its own in another package.
+// A usageError is a mistake in the command line that has no sentinel of its own
+// in another package.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// exitCode maps what run returned to the program's exit code. By default an error is a failure of the environment.
+// exitCode maps what run returned to the program's exit code. By default an error is
+// a failure of the environment.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -65,7 +68,8 @@ func isUsage(err error) bool {
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }
 
-// isInterruption reports whether err is errInterrupted, wrapped or not, and no other error is joined with it.
+// isInterruption reports whether err is errInterrupted, wrapped or not, and no
+// other error is joined with it.
 func isInterruption(err error) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -76,7 +80,8 @@ func isInterruption(err error) bool {
 	return err == errInterrupted
 }
 
-// interruptedOr returns errInterrupted, with err in its text, if the user stopped what failed, else err itself.
+// interruptedOr returns errInterrupted, with err in its text, if the user stopped
+// what failed, else err itself.
 func interruptedOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%v)", errInterrupted, err)
@@ -84,11 +89,13 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish. It returns a context
-// that ends at the first signal: the command then finishes what is in flight. The second signal closes what was begun
-// with starting, so that no private server stays behind, and ends the program; a third does not wait for that. A SIGHUP
-// that nohup has the program ignore stays ignored. The program that reads the output may end at the same signal, as tee
-// does, before this one has tidied up, or live on and read nothing, as less does: see patient.
+// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something
+// to finish. It returns a context that ends at the first signal: the command then
+// finishes what is in flight. The second signal closes what was begun with starting, so
+// that no private server stays behind, and ends the program; a third does not wait for
+// that. A SIGHUP that nohup has the program ignore stays ignored. The program that reads
+// the output may end at the same signal, as tee does, before this one has tidied up, or
+// live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
@@ -96,7 +103,8 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	unread := make(chan os.Signal, 1) // nobody looks: a write that nobody reads then fails, and does not end the program
+	// Nobody looks: a write that nobody reads then fails, and does not end the program.
+	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
 		for received := 1; ; received++ {
@@ -130,7 +138,8 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// starting calls start, and notes what that returns, to be closed. While start runs, leave waits.
+// starting calls start, and notes what that returns, to be closed. While start
+// runs, leave waits.
 func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

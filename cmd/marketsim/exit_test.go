@@ -38,7 +38,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// After a signal a reader that is slow gets everything, and one who has stopped holds nobody up.
+// After a signal a reader that is slow gets everything, and one who has stopped
+// holds nobody up.
 func TestPatient(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()

@@ -150,7 +150,8 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	return all, nil
 }
 
-// exploration chooses the programs for a scheme: those that were named, or those that can show something about it.
+// exploration chooses the programs for a scheme: those that were named, or those that
+// can show something about it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range markettest.Markets() {
@@ -207,7 +208,8 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 	return all
 }
 
-// bounds are those of a search in a market: at most one preemption where there are many requests.
+// bounds are those of a search in a market: at most one preemption where there
+// are many requests.
 func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	b := f.limits
 	if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends {

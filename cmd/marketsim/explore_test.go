@@ -24,7 +24,8 @@ import (
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
-// TestExplore: a harm is found without a server, drawn, stored, drawn again in each form, and played again.
+// TestExplore: a harm is found without a server, drawn, stored, drawn again in
+// each form, and played again.
 func TestExplore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
 	marketsim(t, "explore", "fine:set-px", "watch", "--preemptions", "1", "--out", dir).exits(t, 0).says(t,
@@ -101,8 +102,9 @@ func TestExploreIsInterrupted(t *testing.T) {
 var update = flag.Bool("update", false,
 	"with -run '^TestCatalogue$': explore what is not stored and what MARKETSIM_EXPLORE names, and store it")
 
-// TestCatalogue explores all with MARKETSIM_EXPLORE=all, or the programs of two clients with two, and compares what it
-// finds with what is stored; by default it explores three schemes. With -update it stores what it finds.
+// TestCatalogue explores all with MARKETSIM_EXPLORE=all, or the programs of two clients
+// with two, and compares what it finds with what is stored; by default it explores three
+// schemes. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
 	stored := testkit.Must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
@@ -150,7 +152,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// inProcesses explores schemes side by side: a process one at a time, because what is random in it is fixed meanwhile.
+// inProcesses explores schemes side by side: a process one at a time, because what is
+// random in it is fixed meanwhile.
 func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 	t.Setenv(childEnv, "1")
 	found, running := make([][]verify.Explored, len(all)), new(errgroup.Group)

@@ -44,7 +44,8 @@ func newFaults(p *program) *cobra.Command {
 	return cmd
 }
 
-// chosen is what was asked for; by default every scenario without a cluster, and every scheme, or on a cluster three.
+// chosen is what was asked for; by default every scenario without a cluster, and every
+// scheme, or on a cluster three.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
@@ -79,7 +80,8 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		if err != nil {
 			return usagef("--add: %w", err)
 		}
-		// The table has all; --scenario and --lock only say which of its cells are played again.
+		// The table has all; --scenario and --lock only say which of its cells
+		// are played again.
 		scenarios, schemes, err = new(faultFlags).chosen()
 		if err != nil {
 			return err
@@ -115,7 +117,8 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	return errors.Join(promisesBroken(res), unfinished, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults plays what a result lacks, on private servers that are gone when it returns, and adds what it finds.
+// findFaults plays what a result lacks, on private servers that are gone when it
+// returns, and adds what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {

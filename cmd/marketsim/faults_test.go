@@ -57,8 +57,9 @@ func TestFaultsOnABareMachine(t *testing.T) {
 	}
 }
 
-// TestFaultsAdded: a machine without servers plays what it can of what is missing or named, and keeps the rest,
-// marked. The file stays as it is, byte by byte, where nothing is missing.
+// TestFaultsAdded: a machine without servers plays what it can of what is
+// missing or named, and keeps the rest, marked. The file stays as it is, byte by
+// byte, where nothing is missing.
 func TestFaultsAdded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -54,8 +54,9 @@ func TestInterrupted(t *testing.T) {
 	marketsim(t, "report", dir).exits(t, exitFine).says(t, "interrupted")
 }
 
-// Ctrl-C ends the reader of the program's output, too, as it ends tee; or the reader lives on and reads nothing, as
-// less does, and the pipe is full, so that each write waits. The market is removed all the same.
+// Ctrl-C ends the reader of the program's output, too, as it ends tee; or the reader
+// lives on and reads nothing, as less does, and the pipe is full, so that each write
+// waits. The market is removed all the same.
 func TestInterruptedInAPipe(t *testing.T) {
 	for name, stop := range map[string]func(t *testing.T, read, write *os.File){
 		"ended": func(_ *testing.T, read, _ *os.File) { read.Close() }, "full": fill,
@@ -176,7 +177,8 @@ func TestInterruptedRounds(t *testing.T) {
 	s.holds(t)
 }
 
-// An operation that waits for a lock that somebody else holds keeps a run from ending at the first Ctrl-C.
+// An operation that waits for a lock that somebody else holds keeps a run from
+// ending at the first Ctrl-C.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // the child starts one of its own, or there is nothing to test
@@ -233,7 +235,8 @@ func (e external) block(t testing.TB, key string) {
 
 var serverAddr = regexp.MustCompile(`redis://(\S+)`)
 
-// The password of a private server is in nothing that a run prints or writes, and nobody gets in without it.
+// The password of a private server is in nothing that a run prints or writes,
+// and nobody gets in without it.
 func TestPrivatePasswordIsHidden(t *testing.T) {
 	path, password := spied(t)
 	dir := t.TempDir()
@@ -248,7 +251,8 @@ func TestPrivatePasswordIsHidden(t *testing.T) {
 	hidden(t, password(), c.end().exits(t, exitFine), dir)
 }
 
-// spied is a PATH with a redis-server that shows the test the password that the program gave it.
+// spied is a PATH with a redis-server that shows the test the password that the
+// program gave it.
 func spied(t *testing.T) (path string, password func() string) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -277,7 +281,8 @@ func privateServer(t *testing.T, c *child, password string) external {
 	return external{s, testkit.Dial(t, s)}
 }
 
-// Faults are interrupted while clients are held and stopped. A complete result in the folder stays.
+// Faults are interrupted while clients are held and stopped. A complete result
+// in the folder stays.
 func TestInterruptedFaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -295,16 +300,17 @@ func TestInterruptedFaults(t *testing.T) {
 	}
 }
 
-// longRuns are commands that take longer than any test waits before it interrupts them. Those with locks that need
-// other servers ask for all that this machine has.
+// longRuns are commands that take longer than any test waits before it interrupts them.
+// Those with locks that need other servers ask for all that this machine has.
 var longRuns = []string{
 	"faults --out", // the whole table: a part of it ends too soon where the slow servers are missing
 	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd --mix 2x2 --duration 10m --backend local --out",
 	"reproduce --duration 10m --backend local --out",
 }
 
-// TestInterruptedAtRandom interrupts commands at moments drawn from a seed: what was found is stored, in faults every
-// cell is found or marked, and nothing stays. MARKETSIM_INTERRUPTS says how often, MARKETSIM_SEED with which seed.
+// TestInterruptedAtRandom interrupts commands at moments drawn from a seed: what was
+// found is stored, in faults every cell is found or marked, and nothing stays.
+// MARKETSIM_INTERRUPTS says how often, MARKETSIM_SEED with which seed.
 func TestInterruptedAtRandom(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)
@@ -343,19 +349,21 @@ func installed(command string) string {
 	return command
 }
 
-// interruptAfter interrupts a command whose last argument will be a folder, and looks at what is left. Who interrupts
-// it twice leaves at once, perhaps without a result.
+// interruptAfter interrupts a command whose last argument will be a folder, and looks at
+// what is left. Who interrupts it twice leaves at once, perhaps without a result.
 func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool) {
 	dir, temporary := t.TempDir(), t.TempDir()
 	c := startChildIn(t, []string{"TMPDIR=" + temporary}, append(args, dir)...)
 	time.Sleep(after)
-	if c.stderr.String() == "" { // in the background of a shell, SIGINT is ignored until the program asks for it
+	// in the background of a shell, SIGINT is ignored until the program asks for it
+	if c.stderr.String() == "" {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	} else {
 		c.interrupt()
 	}
 	if twice {
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended; a second SIGINT may be taken for the first
+		// It may have ended; a second SIGINT may be taken for the first.
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	}
 	o := c.end()
 	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
@@ -386,7 +394,8 @@ func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool
 	t.Logf("%d of %d found, %s to stop", res.Found(), len(res.Findings), o.took.Round(time.Millisecond))
 }
 
-// withEnvironment finds the processes that have a variable in their environment, as children inherit it.
+// withEnvironment finds the processes that have a variable in their
+// environment, as children inherit it.
 func withEnvironment(t *testing.T, variable string) (pids []string) {
 	if runtime.GOOS != "linux" {
 		return nil

@@ -20,7 +20,8 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// TestJudgeUsage: what cannot be judged is refused, and a program that is no lock is told why.
+// TestJudgeUsage: what cannot be judged is refused, and a program that is no
+// lock is told why.
 func TestJudgeUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "which program is judged?"},
@@ -48,7 +49,8 @@ func TestJudgeUsage(t *testing.T) {
 	marketsim(t, "judge", "--server", "/nowhere", "--", "/bin/cat").exits(t, 1).says(t, "/nowhere")
 }
 
-// TestJudgedIsDrawn: what was judged is drawn as what was explored, and says what was taken for granted.
+// TestJudgedIsDrawn: what was judged is drawn as what was explored, and says
+// what was taken for granted.
 func TestJudgedIsDrawn(t *testing.T) {
 	one := verify.Explored{Scheme: "node lock.js", Program: "lock", Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2,
 		Diagram: &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}}

@@ -39,7 +39,8 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 }
 
-// Where judge is killed, or interrupted, nothing is left of the programs that it judges, stopped or not.
+// Where judge is killed, or interrupted, nothing is left of the programs that
+// it judges, stopped or not.
 func TestJudgedProgramsEndWithJudge(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // or there is nothing to judge them on
@@ -74,8 +75,8 @@ func TestInterruptedTwiceWhileStarting(t *testing.T) {
 	isEmpty(t, temporary)
 }
 
-// stopping is a temporary folder for a child, and an environment in which a program stops at once and does not end on
-// request. It notes that it was started.
+// stopping is a temporary folder for a child, and an environment in which a program stops
+// at once and does not end on request. It notes that it was started.
 func stopping(t *testing.T, program string) (temporary string, env []string) {
 	t.Helper()
 	temporary, path := t.TempDir(), t.TempDir()

@@ -60,7 +60,8 @@ func kept() ([]named, error) {
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
 }
 
-// told describes what has a name, or a lock with parameters. What results say about it comes first.
+// told describes what has a name, or a lock with parameters. What results say
+// about it comes first.
 func told(name string, all []named) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.Of(catalogue.Full(), name)
@@ -108,7 +109,8 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 	return docs, nil
 }
 
-// found is what results say about a scheme: what broke it, in which version of its library, and what searches found.
+// found is what results say about a scheme: what broke it, in which version of its
+// library, and what searches found.
 func found(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
@@ -164,7 +166,8 @@ func overview(c strategies.Catalogue) *view.Doc {
 	}}}}
 }
 
-// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node need three servers.
+// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a
+// lost node need three servers.
 func promises(kinds []lock.Kind) *view.Table {
 	names := strategies.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
 	t := view.NewTable(append([]string{"lock"}, names...)...)

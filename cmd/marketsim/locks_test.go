@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// TestEveryLockTrades runs the market under each lock, with private servers for those that need some.
+// TestEveryLockTrades runs the market under each lock, with private servers for
+// those that need some.
 func TestEveryLockTrades(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // or there is nothing to run on
@@ -61,7 +62,8 @@ func TestEveryLockTrades(t *testing.T) {
 	}
 }
 
-// TestMastersOfOnesOwn runs Redlock on masters that are given, and finds them in the result without their secrets.
+// TestMastersOfOnesOwn runs Redlock on masters that are given, and finds them in the
+// result without their secrets.
 func TestMastersOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	five := testkit.Masters(t, 3)
@@ -79,7 +81,8 @@ func TestMastersOfOnesOwn(t *testing.T) {
 	for i := range urls {
 		conn := testkit.Must(five[i].Dial(t.Context()))(t)
 		defer conn.Close()
-		// A release that did not reach a master in time, on a busy machine, is made good by the end of the lease.
+		// A release that did not reach a master in time, on a busy machine, is made good
+		// by the end of the lease.
 		eventually(t, "an empty master", func() bool { return len(conn.Keys(t.Context(), "*").Val()) == 0 })
 	}
 }

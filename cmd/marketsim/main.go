@@ -1,9 +1,10 @@
-// Marketsim shows how concurrent clients should share state in Redis. It loads the game market of Redis in Action
-// with sellers and buyers, under scripts, optimistic locking, a market-wide lock, per-item locks and no protection,
-// and accounts for every coin and item afterwards. Without an argument it says which commands it has.
+// Marketsim shows how concurrent clients should share state in Redis. It loads the game
+// market of Redis in Action with sellers and buyers, under scripts, optimistic locking, a
+// market-wide lock, per-item locks and no protection, and accounts for every coin and
+// item afterwards. Without an argument it says which commands it has.
 //
-// Values go one way: flags become a plan (plan.go), which is measured (measure.go) on servers that are started or named
-// (server.go), and the result is drawn (draw.go).
+// Values go one way: flags become a plan (plan.go), which is measured (measure.go) on
+// servers that are started or named (server.go), and the result is drawn (draw.go).
 //
 // # Exit codes
 //
@@ -44,7 +45,8 @@ import (
 )
 
 func main() {
-	fault.ServeChild(catalogue.Full) // does not return in a process that was started to be a client in a scenario
+	// Does not return in a process that was started to be a client in a scenario.
+	fault.ServeChild(catalogue.Full)
 	backend.QuietLogs()
 	stdout, stderr := newPatient(os.Stdout), newPatient(os.Stderr)
 	err := run(context.Background(), os.Args[1:], os.Stdin, stdout, stderr)
@@ -65,7 +67,8 @@ type program struct {
 	over    bool            // the program ends by itself
 }
 
-// run is main without what belongs to the process. It returns an error for exitCode, in words for the user.
+// run is main without what belongs to the process. It returns an error for
+// exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	p := &program{args: args, stdout: stdout, stderr: stderr}
 	root := newRoot(p)
@@ -91,7 +94,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil && (!started && flushed == nil || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
-	if err != nil && !isUsage(err) { // it may be the server's: the next step is added, unless the text names it already
+	// it may be the server's: the next step is added, unless the text names it already
+	if err != nil && !isUsage(err) {
 		explained := backend.Explain(err)
 		step := strings.TrimPrefix(explained.Error(), err.Error())
 		if !strings.Contains(err.Error(), step) {
@@ -161,7 +165,8 @@ func newRoot(p *program) *cobra.Command {
 	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
-		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 if there is no such command
+		// cobra's own exits with 0 if there is no such command
+		RunE: func(_ *cobra.Command, words []string) error {
 			cmd, rest, err := root.Find(words)
 			if err == nil && len(rest) > 0 {
 				err = fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
@@ -176,7 +181,8 @@ func newRoot(p *program) *cobra.Command {
 	return root
 }
 
-const flagUsages = "flags" // the annotation of a command with its flags in groups, as help shows them
+// The annotation of a command with its flags in groups, as help shows them.
+const flagUsages = "flags"
 
 const helpWidth = 100 // columns; a test holds the texts to it, too
 
@@ -203,7 +209,8 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// version is the module's, which names the commit if the program was built in a repository; 'go run' records none.
+// version is the module's, which names the commit if the program was built in a
+// repository; 'go run' records none.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -217,13 +224,15 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
-// folders are those of absolute paths, and secrets the values after names such as "token", in a command of --exec.
+// folders are those of absolute paths, and secrets the values after names such as
+// "token", in a command of --exec.
 var (
 	folders = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
 	secrets = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
 )
 
-// commandLine is what was typed, to be pasted into a shell, without passwords and without folders of this machine.
+// commandLine is what was typed, to be pasted into a shell, without passwords and
+// without folders of this machine.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 	for i, arg := range p.args {
@@ -251,7 +260,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// discreet returns err without passwords, whether in URLs or repeated by the server, and without terminal codes.
+// discreet returns err without passwords, whether in URLs or repeated by the
+// server, and without terminal codes.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil
@@ -268,7 +278,8 @@ func (p *program) discreet(err error) error {
 	return reworded{text, err}
 }
 
-// printable is a text, perhaps from a file, without the codes that move a terminal's cursor.
+// printable is a text, perhaps from a file, without the codes that move a
+// terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' || r == '\t' {

@@ -98,8 +98,8 @@ func refusedAddr(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// patience is how long a test waits for what should happen soon, on a busy machine too. What has to end at once would
-// otherwise take longer than this.
+// patience is how long a test waits for what should happen soon, on a busy machine too.
+// What has to end at once would otherwise take longer than this.
 const patience = time.Minute
 
 // eventually polls a condition until it holds.
@@ -127,7 +127,8 @@ func startChild(t testing.TB, args ...string) *child {
 	return startChildIn(t, nil, args...)
 }
 
-// startChildIn is startChild with more environment variables, so that a test that needs them can run beside others.
+// startChildIn is startChild with more environment variables, so that a test that
+// needs them can run beside others.
 func startChildIn(t testing.TB, env []string, args ...string) *child {
 	t.Helper()
 	c := &child{t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{})}

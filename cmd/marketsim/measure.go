@@ -28,7 +28,8 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// measure measures a plan on servers of the user's or its own, stores the result after each row, and draws it.
+// measure measures a plan on servers of the user's or its own, stores the result
+// after each row, and draws it.
 func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if plan.server.target != nil {
 		p.passwords = append(p.passwords, plan.server.target.Password)
@@ -99,8 +100,9 @@ type running struct {
 	market *backend.Server
 }
 
-// start starts the servers that locks need and the market's, or takes the user's. A server of a lock that cannot be
-// started is a mistake in the command line: the user asked for a lock that this machine cannot have.
+// start starts the servers that locks need and the market's, or takes the user's. A
+// server of a lock that cannot be started is a mistake in the command line: the user
+// asked for a lock that this machine cannot have.
 func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
 	var needs []string
 	for _, spec := range plan.specs {
@@ -145,8 +147,9 @@ func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	return o
 }
 
-// ready refuses a prefix that already holds keys, and tries every command that the strategies need. It names the prefix
-// before the first key is made, so that the user knows it if the run is killed.
+// ready refuses a prefix that already holds keys, and tries every command that the
+// strategies need. It names the prefix before the first key is made, so that the user
+// knows it if the run is killed.
 func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	fmt.Fprintf(p.stderr, "backend: %s\n", on.market.Describe())
 	if !plan.drawn {
@@ -187,11 +190,13 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 			}
 		}
 	}
-	p.progress("%s", plan.ahead()) // now, because nobody knows how long the rehearsals of locks with servers take
+	// Now, because nobody knows how long the rehearsals of locks with servers take.
+	p.progress("%s", plan.ahead())
 	return nil
 }
 
-// rounds measures until a row fails or the user stops it, and stores the result after each. wrong is what audits found.
+// rounds measures until a row fails or the user stops it, and stores the result after
+// each. wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
@@ -212,13 +217,15 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
 			o.Trial = trial
 			row, err := bench.Run(ctx, point, o)
-			if len(plan.config.Axes) > 0 { // which makes many rows: with these the file would be three times as large
+			// which makes many rows: with these the file would be three times as large
+			if len(plan.config.Axes) > 0 {
 				row.Course = nil
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
 			done := len(run.Rows)
-			left := time.Since(began) / time.Duration(done) * time.Duration(all-done) // stocking and auditing included
+			// Stocking and auditing included.
+			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
 			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
@@ -263,8 +270,9 @@ func violated(row result.Row, trials int) error {
 		english.Plural(int(row.Audit.ItemProblems), "item", ""), english.Plural(int(row.Audit.MoneyProblems), "account", ""))
 }
 
-// order is the order of the rows in a round. It is drawn from the seed, so that no strategy is favoured by changes in
-// the course of a run, or by what the row before it leaves behind. A single round is in the order that was asked for.
+// order is the order of the rows in a round. It is drawn from the seed, so that no
+// strategy is favoured by changes in the course of a run, or by what the row before it
+// leaves behind. A single round is in the order that was asked for.
 func (p *plan) order(round int) []int {
 	order := rand.New(rand.NewPCG(p.options.Seed, uint64(round))).Perm(len(p.config.Points))
 	if p.config.Trials == 1 {
@@ -273,7 +281,8 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-// incomplete says what a command had done when it failed or, if failure is nil, was interrupted.
+// incomplete says what a command had done when it failed or, if failure is nil,
+// was interrupted.
 func incomplete(failure error, done string, args ...any) error {
 	if failure != nil {
 		return fmt.Errorf("incomplete: %s\n%w", fmt.Sprintf(done, args...), failure)
@@ -281,7 +290,8 @@ func incomplete(failure error, done string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInterrupted, fmt.Sprintf(done, args...))
 }
 
-// describe says what is about to run, and where. What cannot be found out about this machine stays empty.
+// describe says what is about to run, and where. What cannot be found out about
+// this machine stays empty.
 func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
 	server, err := on.market.Info(ctx)
 	m := result.Manifest{
@@ -300,7 +310,8 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 	return m, err
 }
 
-// prepare makes sure, before anything runs, that the result can be stored, and that the folder holds no history yet.
+// prepare makes sure, before anything runs, that the result can be stored, and that the
+// folder holds no history yet.
 func (p *plan) prepare() error {
 	if err := p.out.prepare(); err != nil {
 		return err

@@ -11,8 +11,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-// TestNewerCommands runs locks by commands that not every server has. On one that lacks them this is a mistake in the
-// command line, whose message names the version, and nothing is left behind.
+// TestNewerCommands runs locks by commands that not every server has. On one that
+// lacks them this is a mistake in the command line, whose message names the
+// version, and nothing is left behind.
 func TestNewerCommands(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)

@@ -17,8 +17,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// The tests of this file see what a user sees, and nothing else: commands, exit codes, files by their names, columns by
-// theirs, and what is left on a server. They hold whatever the inside looks like.
+// The tests of this file see what a user sees, and nothing else: commands, exit codes,
+// files by their names, columns by theirs, and what is left on a server. They hold
+// whatever the inside looks like.
 
 // table reads a CSV with a header: a map from heading to value for each line.
 func table(t testing.TB, text string) (lines []map[string]string) {
@@ -51,7 +52,8 @@ func brief(args ...string) []string {
 	return append(args, "--duration", "400ms", "--warmup", "100ms")
 }
 
-// TestOutsideRun: rows are measured, stored, drawn again in each format, and nothing of anybody's is touched.
+// TestOutsideRun: rows are measured, stored, drawn again in each format, and
+// nothing of anybody's is touched.
 func TestOutsideRun(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
@@ -120,7 +122,8 @@ func TestOutsideGobench(t *testing.T) {
 	}
 }
 
-// TestOutsideUnsafe: the control loses money or items, the audit and the history both see it, and the exit code is 3.
+// TestOutsideUnsafe: the control loses money or items, the audit and the history both
+// see it, and the exit code is 3.
 func TestOutsideUnsafe(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -135,8 +138,8 @@ func TestOutsideUnsafe(t *testing.T) {
 	})
 }
 
-// TestOutsideComparison: rounds end in a verdict for each pair at each place, also of a strategy with itself, which
-// the stored result repeats.
+// TestOutsideComparison: rounds end in a verdict for each pair at each place, also of a
+// strategy with itself, which the stored result repeats.
 func TestOutsideComparison(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
@@ -151,7 +154,8 @@ func TestOutsideComparison(t *testing.T) {
 	}
 }
 
-// TestOutsidePage: the page of a run opens in a browser, with figures, and the browser has nothing to say about it.
+// TestOutsidePage: the page of a run opens in a browser, with figures, and the browser
+// has nothing to say about it.
 func TestOutsidePage(t *testing.T) {
 	t.Parallel()
 	chromium, err := exec.LookPath("chromium")
@@ -182,8 +186,8 @@ func TestOutsidePage(t *testing.T) {
 	}
 }
 
-// TestOutsideReproduce: the book's nine rows stand beside the book's numbers, and each claim is judged
-// or said not to be.
+// TestOutsideReproduce: the book's nine rows stand beside the book's numbers, and each
+// claim is judged or said not to be.
 func TestOutsideReproduce(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
@@ -196,7 +200,8 @@ func TestOutsideReproduce(t *testing.T) {
 	}
 }
 
-// TestOutsideFaults plays some scenarios and finds what is stored in results/faults. (CI compares all cells.)
+// TestOutsideFaults plays some scenarios and finds what is stored in
+// results/faults. (CI compares all cells.)
 func TestOutsideFaults(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)

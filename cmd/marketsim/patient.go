@@ -19,10 +19,12 @@ func (p *program) hurry() {
 	}
 }
 
-// moment is how long a reader may read nothing after an interruption, before the rest of the output is dropped.
+// moment is how long a reader may read nothing after an interruption, before the
+// rest of the output is dropped.
 const moment = 2 * time.Second
 
-// A patient writes to a reader that may be slow. After a signal it waits a moment at most: a market must be removed.
+// A patient writes to a reader that may be slow. After a signal it waits a moment at
+// most: a market must be removed.
 type patient struct {
 	to      *os.File
 	waits   time.Duration // a moment
@@ -54,7 +56,8 @@ func (p *patient) Write(b []byte) (n int, err error) {
 	}
 	const piece = 4096
 	for part := range slices.Chunk(b, piece) {
-		one, err := p.write(bytes.Clone(part)) // a write that was given up may read it after Write has returned
+		// A write that was given up may read it after Write has returned.
+		one, err := p.write(bytes.Clone(part))
 		n += one
 		if err != nil {
 			return n, err

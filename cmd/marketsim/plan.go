@@ -28,7 +28,8 @@ import (
 
 const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no other program's
 
-// rowFlags are the flags of the commands that measure rows. Each command adds the ones that it has.
+// rowFlags are the flags of the commands that measure rows. Each command adds
+// the ones that it has.
 type rowFlags struct {
 	strategies, mixes, rates []string
 	exec                     []string // strategies that are programs, NAME=COMMAND
@@ -54,7 +55,8 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
-// addLoad adds the flags of a Load, except those of an open loop, and the one for programs that buy.
+// addLoad adds the flags of a Load, except those of an open loop, and the one
+// for programs that buy.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil,
 		"`NAME=COMMAND` makes exec:NAME of a program that buys (see judge --help)")
@@ -67,7 +69,8 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
 }
 
-// addMeasuring adds the flags of rounds and rows. 0 trials: the command compares, with as many as verdicts take.
+// addMeasuring adds the flags of rounds and rows. 0 trials: the command compares,
+// with as many as verdicts take.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
@@ -80,7 +83,8 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that asked makes. bench.Options.Validate says which values exclude each other.
+// measures has cmd measure the points that asked makes. bench.Options.Validate says
+// which values exclude each other.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
@@ -113,7 +117,8 @@ func (f *rowFlags) measures(
 	return cmd
 }
 
-// A plan is what is to be measured, how and where, and what becomes of it. Nothing in it runs.
+// A plan is what is to be measured, how and where, and what becomes of it.
+// Nothing in it runs.
 type plan struct {
 	config   result.Config              // the points of a round, and how many rounds there are
 	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
@@ -140,7 +145,8 @@ func (f *rowFlags) know() error {
 	return nil
 }
 
-// subjects returns the canonical names of strategies. A repeated one, to be compared with itself, gets a number.
+// subjects returns the canonical names of strategies. A repeated one, to be
+// compared with itself, gets a number.
 func subjects(known strategies.Catalogue, texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
@@ -188,7 +194,8 @@ func (f *rowFlags) loadOf() result.Load {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseMixes reads --mix. With hot items, which only buyers trade, the default has no sellers.
+// parseMixes reads --mix. With hot items, which only buyers trade, the default
+// has no sellers.
 func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error) {
 	texts := f.mixes
 	if f.load.Hot > 0 && !cmd.Flags().Changed("mix") {
@@ -286,7 +293,8 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// compares sets the margin and, by default, the rounds. It refuses too few rounds for verdicts on all pairs.
+// compares sets the margin and, by default, the rounds. It refuses too few
+// rounds for verdicts on all pairs.
 func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -307,7 +315,8 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	return nil
 }
 
-// ahead says how many rows there are, and how long their loads take, without stocking, auditing and removing markets.
+// ahead says how many rows there are, and how long their loads take, without stocking,
+// auditing and removing markets.
 func (p *plan) ahead() string {
 	each := p.options.Warmup + p.options.Duration
 	n := len(p.config.Points)
@@ -318,7 +327,8 @@ func (p *plan) ahead() string {
 	return fmt.Sprintf("%s of %s, at least %s in all", what, each, time.Duration(p.config.Trials*n)*each)
 }
 
-var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // in the name of a folder, or of a program of --exec
+// In the name of a folder, or of a program of --exec.
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
 
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History

@@ -45,7 +45,8 @@ func TestParseRates(t *testing.T) {
 	}
 }
 
-// TestRounds: each round has every row once, in an order drawn from the seed, and a history of its own.
+// TestRounds: each round has every row once, in an order drawn from the seed,
+// and a history of its own.
 func TestRounds(t *testing.T) {
 	points := published()
 	rounds := func(seed uint64, trials int) (orders [][]int) {
@@ -98,7 +99,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestReproductionTakesTwoMinutes, with what a row needs besides its load, and begins empty as the book's market does.
+// TestReproductionTakesTwoMinutes, with what a row needs besides its load, and begins
+// empty as the book's market does.
 func TestReproductionTakesTwoMinutes(t *testing.T) {
 	points := published()
 	took := reproduceTrials * time.Duration(len(points)) * (reproduceDuration + reproduceWarmup)
@@ -133,7 +135,8 @@ func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...
 	return f, cmd
 }
 
-// TestComparedRounds: enough for an interval of every pair, unless fewer are asked for, which is refused.
+// TestComparedRounds: enough for an interval of every pair, unless fewer are
+// asked for, which is refused.
 func TestComparedRounds(t *testing.T) {
 	for _, c := range []struct {
 		strategies, trials, want int
@@ -182,7 +185,8 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestInterruptedBeforeTheLoad: nothing is measured, and nothing of what is there is replaced.
+// TestInterruptedBeforeTheLoad: nothing is measured, and nothing of what is
+// there is replaced.
 func TestInterruptedBeforeTheLoad(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

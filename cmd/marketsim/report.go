@@ -117,7 +117,8 @@ func figuresOf(d drawing) []view.Figure {
 	return nil
 }
 
-// drawFigure draws the named or only figure of the one result: of a run, or the shortest schedule to a scheme's harm.
+// drawFigure draws the named or only figure of the one result: of a run, or the shortest
+// schedule to a scheme's harm.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	var figures []view.Figure
 	if len(all) == 1 {
@@ -150,7 +151,8 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or each result in a folder or below it.
+// resultFiles are the files that a path stands for: itself, or each result in a
+// folder or below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err
@@ -168,7 +170,8 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose content tells its kind: runs have rows, faults findings, explorations searches.
+// loadFile reads a stored result, whose content tells its kind: runs have rows, faults
+// findings, explorations searches.
 func loadFile(path string) (named, error) {
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {

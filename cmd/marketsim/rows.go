@@ -14,7 +14,8 @@ import (
 	"github.com/marketsim/marketsim/results/reference"
 )
 
-// The commands that measure rows differ in which of the row's flags they have, and in which points they make of them.
+// The commands that measure rows differ in which of the row's flags they have, and in
+// which points they make of them.
 
 func newRun(p *program) *cobra.Command {
 	var f rowFlags
@@ -41,7 +42,8 @@ func newCompare(p *program) *cobra.Command {
 	cmd := &cobra.Command{Use: "compare SPEC SPEC...", Args: cobra.MinimumNArgs(2)}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
-		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0) // two strategies take less than three minutes
+		// Two strategies take less than three minutes.
+		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0)
 	})
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
@@ -64,7 +66,8 @@ func newSweep(p *program) *cobra.Command {
 		f.addLoad(flags)
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
-		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0) // short rows, because there are many of them
+		// Short rows, because there are many of them.
+		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0)
 	})
 	_ = errors.Join(cmd.MarkFlagRequired("strategy"), cmd.MarkFlagRequired("axis"))
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
@@ -102,11 +105,13 @@ func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 }
 
 const (
-	// The defaults of reproduce take two minutes. A verdict needs six rounds at least in which a claim's rows are steady.
+	// The defaults of reproduce take two minutes. A verdict needs six rounds at least in
+	// which a claim's rows are steady.
 	reproduceDuration = time.Second
 	reproduceWarmup   = 200 * time.Millisecond
 	reproduceTrials   = 9
-	// Those on the embedded server take 40 seconds on a busy machine, seeding and audits included.
+	// Those on the embedded server take 40 seconds on a busy machine, seeding
+	// and audits included.
 	embeddedDuration = 800 * time.Millisecond
 	embeddedTrials   = 3
 )
@@ -120,7 +125,8 @@ func newReproduce(p *program) *cobra.Command {
 	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) { return published(), nil })
 }
 
-// published are the rows of the book's tables, which begin without listings, as the book's market does.
+// published are the rows of the book's tables, which begin without listings, as
+// the book's market does.
 func published() (points []result.Point) {
 	for _, r := range reference.Rows() {
 		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
@@ -129,7 +135,8 @@ func published() (points []result.Point) {
 	return points
 }
 
-// shorten makes a reproduction on the embedded server, whose speed is not judged, as short as its flags allow.
+// shorten makes a reproduction on the embedded server, whose speed is not judged,
+// as short as its flags allow.
 func (p *plan) shorten() {
 	if !p.asked("trials") {
 		p.config.Trials = embeddedTrials

@@ -95,7 +95,8 @@ func TestOutReplacesNothing(t *testing.T) {
 	}
 }
 
-// TestTwoStoreInOnePlace: of two commands that found a folder without a result, the later one does not say "stored".
+// TestTwoStoreInOnePlace: of two commands that found a folder without a result, the
+// later one does not say "stored".
 func TestTwoStoreInOnePlace(t *testing.T) {
 	first := output{format: asText, formats: runFormats, dir: t.TempDir(), file: runFile}
 	second := first
@@ -155,8 +156,8 @@ func TestReproduceEmbedded(t *testing.T) {
 	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged", "install redis-server")
 }
 
-// TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three buyers make at most 30
-// purchases a second.
+// TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three
+// buyers make at most 30 purchases a second.
 func TestRunAtRates(t *testing.T) {
 	t.Parallel()
 	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms", "--slo", "250ms",
@@ -184,7 +185,8 @@ func TestRunAtRates(t *testing.T) {
 	}
 }
 
-// TestMissed: an SLO is missed where more than 1% of the orders is late, in the median of the rounds.
+// TestMissed: an SLO is missed where more than 1% of the orders is late, in the
+// median of the rounds.
 func TestMissed(t *testing.T) {
 	const says = "violation: lua 1x1 at 1000/s misses its SLO: 1.05% of its orders are late"
 	for late, want := range map[int64]string{20: "", 21: says} {
@@ -199,7 +201,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestSweep: a strategy at each point of two axes, and what is no axis is the same everywhere.
+// TestSweep: a strategy at each point of two axes, and what is no axis is the
+// same everywhere.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,7 +221,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestFlushIsTheEnvironment: somebody flushes the server while a run trades. That is no violation, and nothing stays.
+// TestFlushIsTheEnvironment: somebody flushes the server while a run trades. That is no
+// violation, and nothing stays.
 func TestFlushIsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
@@ -260,7 +264,8 @@ func TestServerKilled(t *testing.T) {
 
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	// A lock cannot be given back with MULTI when memory is full, so whoever waits for it has to time out.
+	// A lock cannot be given back with MULTI when memory is full, so whoever
+	// waits for it has to time out.
 	for _, strategy := range []string{"watch", "coarse:timeout=500ms"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel() // on a server of its own: one that was full frees its memory in the background

@@ -15,7 +15,8 @@ import (
 // secret is the password of every test that has one. It needs no percent-encoding.
 const secret = "hunter2-S3CR3T"
 
-// hidden checks that a password is nowhere in what a command printed and in the files it left.
+// hidden checks that a password is nowhere in what a command printed and in the
+// files it left.
 func hidden(t testing.TB, secret string, o outcome, dirs ...string) {
 	t.Helper()
 	if strings.Contains(o.stdout, secret) || strings.Contains(o.stderr, secret) {

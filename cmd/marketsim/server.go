@@ -21,7 +21,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// serverFlags say where the market runs, and where the servers are that some locks need besides.
+// serverFlags say where the market runs, and where the servers are that some
+// locks need besides.
 type serverFlags struct {
 	url, choice, passwordFile string
 	tls                       backend.TLSFiles
@@ -38,7 +39,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tls.ServerName, "sni", "", "`name` in the server's certificate (default the URL's host)")
 }
 
-// addPrivate adds the flags of add, and those of servers that marketsim starts if the user names none.
+// addPrivate adds the flags of add, and those of servers that marketsim starts
+// if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
 		english.WordSeries(append([]string{string(backend.NameURL)}, private()...), "or")+" (default the first that works)")
@@ -49,8 +51,9 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that succeeds is taken. As the embedded one always succeeds, a cluster is
-// started only when it is chosen. An image is pulled only when a container is chosen.
+// starters start a private server; the first that succeeds is taken. As the embedded
+// one always succeeds, a cluster is started only when it is chosen. An image is pulled
+// only when a container is chosen.
 func starters(choice backend.Name) []backend.Starter {
 	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
 	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
@@ -105,7 +108,8 @@ func (f serverFlags) plan() (serverPlan, error) {
 	return s, nil
 }
 
-// again is the clean command for the same server. It holds no password: one from the URL has to be in REDIS_PASSWORD.
+// again is the clean command for the same server. It holds no password: one from the URL
+// has to be in REDIS_PASSWORD.
 func (f serverFlags) again(from string, target backend.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
@@ -126,7 +130,8 @@ func (f serverFlags) again(from string, target backend.Target) string {
 	return strings.Join(words, " ")
 }
 
-// clean is the command that removes what is left under a prefix on the user's server, to be pasted.
+// clean is the command that removes what is left under a prefix on the user's
+// server, to be pasted.
 func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + quote(prefix) }
 
 func (f serverFlags) masters() (targets []backend.Target, err error) {
@@ -161,7 +166,8 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 	return server, nil
 }
 
-// lockServers is how the manifest names the servers of locks: by address, but a private ZooKeeper or etcd by version.
+// lockServers is how the manifest names the servers of locks: by address, but a private
+// ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
 	shown := map[string]string{
 		"redlock":   strings.Join(strategies.Names(l.Masters, backend.Target.String), ","),

@@ -169,8 +169,9 @@ func (e external) holds(t testing.TB, want ...string) {
 	}
 }
 
-// trading waits until a run under the prefix is under way, and its first seller has earned something: a rehearsal
-// lists one item only, and nothing is sold of a stock until it is complete.
+// trading waits until a run under the prefix is under way, and its first seller
+// has earned something: a rehearsal lists one item only, and nothing is sold of
+// a stock until it is complete.
 func (e external) trading(t testing.TB, prefix string) {
 	t.Helper()
 	eventually(t, "a run under "+prefix, func() bool {
@@ -184,7 +185,8 @@ func short(args ...string) []string {
 	return append(args, "--duration", "100ms", "--warmup", "20ms")
 }
 
-// fakeRedis answers each command with what answer returns, in Redis's protocol, and returns its address.
+// fakeRedis answers each command with what answer returns, in Redis's protocol,
+// and returns its address.
 func fakeRedis(t *testing.T, answer func(args []string) string) string {
 	t.Helper()
 	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -10,10 +10,11 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// A cluster of the user's of which a part is missing when a command starts: see TestOnYourCluster.
+// A cluster of the user's of which a part is missing when a command starts: see
+// TestOnYourCluster.
 
-// otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the
-// others have noticed and afterwards.
+// otherNodeDown: a row does not begin where the node that was named is up and another
+// master is down, before the others have noticed and afterwards.
 func (on yourCluster) otherNodeDown(t *testing.T) {
 	conn := testkit.Dial(t, on.Server)
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
@@ -44,7 +45,8 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	on.clean(t)
 }
 
-// nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
+// nodeDown: a row does not begin where a master is missing, or the node that was named.
+// It is the last that is played.
 func (on yourCluster) nodeDown(t *testing.T) {
 	named := testkit.Must(on.Master(t.Context(), "any"))(t)
 	testkit.Succeeds(t, on.Redises[named].Kill())

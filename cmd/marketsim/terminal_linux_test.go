@@ -34,7 +34,8 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// onTerminal returns what a command shows to a person, on a terminal with this many columns; 0: it does not say.
+// onTerminal returns what a command shows to a person, on a terminal with this many
+// columns; 0: it does not say.
 func onTerminal(t *testing.T, columns uint16, env string, args ...string) string {
 	t.Helper()
 	screen, tty := openTerminal(t)

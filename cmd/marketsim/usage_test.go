@@ -17,8 +17,9 @@ import (
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
-// TestUsageErrors: a mistake in the command line ends with the code of usage, names the flag and what it takes, and
-// nothing is started. Which values a row may have is tested in package bench.
+// TestUsageErrors: a mistake in the command line ends with the code of usage,
+// names the flag and what it takes, and nothing is started. Which values a row may
+// have is tested in package bench.
 func TestUsageErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	damaged := filepath.Join(t.TempDir(), faultsFile)
@@ -173,7 +174,8 @@ func TestForcedBackendIgnoresEnvironment(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded")...).exits(t, exitFine)
 }
 
-// TestHelp: a newcomer reads it in a screen and a half, and each flag stands under a heading.
+// TestHelp: a newcomer reads it in a screen and a half, and each flag stands
+// under a heading.
 func TestHelp(t *testing.T) {
 	const screen = 40
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
@@ -210,14 +212,16 @@ type writing func(b []byte)
 
 func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
 
-// TestExamples: those of each page of help run in a fresh folder, in their order. What takes long is interrupted: a run
-// after its first row, faults before their first finding where the page does not report it. What needs a server or a
+// TestExamples: those of each page of help run in a fresh folder, in their order.
+// What takes long is interrupted: a run after its first row, faults before their
+// first finding where the page does not report it. What needs a server or a
 // program of the user's is parsed.
 func TestExamples(t *testing.T) {
 	if testkit.Raced {
 		t.Skip("each command that is run here has tests of its own, which look for races")
 	}
-	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`) // what another program reads, and what a line explains
+	// What another program reads, and what a line explains.
+	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`)
 	begun := regexp.MustCompile(`(?m)^1/\d|, in .* within `)
 	early := regexp.MustCompile(begun.String() + `|scenarios? with .*\nbackend: `)
 	root := newRoot(new(program))
@@ -283,7 +287,8 @@ func TestListNamesEverything(t *testing.T) {
 	}
 }
 
-// TestListSaysWhatWasFound, anywhere, and a report of some locks says the same, without their parameters.
+// TestListSaysWhatWasFound, anywhere, and a report of some locks says the same,
+// without their parameters.
 func TestListSaysWhatWasFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -316,7 +321,8 @@ func TestListSaysWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestCompletion: a shell is offered the names that begin as what was typed, of a list those of its last element.
+// TestCompletion: a shell is offered the names that begin as what was typed, of a
+// list those of its last element.
 func TestCompletion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"run --strategy fi":             "fine fine-wallet fine:set-px",
@@ -346,7 +352,8 @@ func TestCompletion(t *testing.T) {
 	marketsim(t, "completion", "--help").exits(t, exitFine).says(t, "bash", "zsh")
 }
 
-// TestPagesNameWhatThereIs: every command line of marketsim in a page names a command, and flags that it has.
+// TestPagesNameWhatThereIs: every command line of marketsim in a page names a
+// command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
 	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)

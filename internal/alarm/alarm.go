@@ -1,11 +1,13 @@
-// Package alarm wakes one goroutine at an exact time, on Linux to about 0.05 ms, also where nothing else runs.
+// Package alarm wakes one goroutine at an exact time, on Linux to about 0.05 ms,
+// also where nothing else runs.
 package alarm
 
 import "time"
 
 // An Alarm wakes one goroutine. Using it allocates nothing.
 type Alarm interface {
-	// Sleep returns after so long or earlier, and a few milliseconds after done is closed or holds a value.
+	// Sleep returns after so long or earlier, and a few milliseconds after done is
+	// closed or holds a value.
 	Sleep(d time.Duration, done <-chan struct{})
 	// Close frees what the alarm holds. Nobody may sleep meanwhile or after it.
 	Close()

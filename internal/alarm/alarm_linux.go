@@ -10,8 +10,9 @@ import (
 // near is how long before its time a sleep is left to a timer of the kernel.
 const near = 2 * time.Millisecond
 
-// kernelAlarm leaves the last two milliseconds to a timerfd, about 0.05 ms late. Go's timers wake an idle process by
-// epoll_wait, which counts in milliseconds: half a millisecond late in the median, as long as a purchase takes.
+// kernelAlarm leaves the last two milliseconds to a timerfd, about 0.05 ms late. Go's
+// timers wake an idle process by epoll_wait, which counts in milliseconds: half a
+// millisecond late in the median, as long as a purchase takes.
 type kernelAlarm struct {
 	Alarm
 	fd   int

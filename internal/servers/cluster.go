@@ -15,21 +15,24 @@ import (
 
 const (
 	clusterNodes = 6
-	// clusterNodeTimeout is how many milliseconds of silence make a replica take over. A busy machine seldom stands still
-	// for as long. If it were longer, an election that fails in a CLUSTER FAILOVER would not be repeated in its 5 s.
+	// clusterNodeTimeout is how many milliseconds of silence make a replica take over. A
+	// busy machine seldom stands still for as long. If it were longer, an election that
+	// fails in a CLUSTER FAILOVER would not be repeated in its 5 s.
 	clusterNodeTimeout = "1000"
 )
 
-// A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
-// usually takes over within three seconds. Its methods are not safe for concurrent use, except for Master.
+// A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a
+// master is killed, its replica usually takes over within three seconds. Its methods are
+// not safe for concurrent use, except for Master.
 type Cluster struct {
 	Redises
 	// Server is the cluster as a server of markets, which knows its slots and ends it.
 	Server *backend.Server
 }
 
-// StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
-// On a busy machine the nodes may miss each other, and redis-cli waits in vain: then it starts another cluster.
+// StartCluster starts a cluster and returns when every node says that it serves and every
+// replica follows its master. On a busy machine the nodes may miss each other, and
+// redis-cli waits in vain: then it starts another cluster.
 func StartCluster(ctx context.Context) (*Cluster, error) {
 	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
 	if err != nil {
@@ -45,7 +48,8 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout/2)
 	defer cancel()
-	password := rand.Text() // one for all: slots say which node serves a key, and not with which password
+	// One for all: slots say which node serves a key, and not with which password.
+	password := rand.Text()
 	nodes, err := startRedises(ctx, clusterNodes, backend.Local{Password: password, Args: []string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", clusterNodeTimeout, "--repl-diskless-sync-delay", "0",
 	}})
@@ -97,7 +101,8 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	return nil
 }
 
-// Master returns which node is the master of a key's slot now, as the first node that answers says.
+// Master returns which node is the master of a key's slot now, as the first
+// node that answers says.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	if err := c.Server.Cluster().Refresh(ctx); err != nil {
 		return 0, err
@@ -124,7 +129,8 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
 }
 
-// AwaitReady returns when every node serves and every replica follows its master, or ctx ends.
+// AwaitReady returns when every node serves and every replica follows its
+// master, or ctx ends.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {
 		return backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
@@ -133,7 +139,8 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 	})
 }
 
-// ClusterStarter starts a private Redis Cluster for markets. The zero value is ready to use.
+// ClusterStarter starts a private Redis Cluster for markets. The zero value is
+// ready to use.
 type ClusterStarter struct{}
 
 // Name returns [backend.NameCluster].

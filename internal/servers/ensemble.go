@@ -23,8 +23,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// An Ensemble is one or more servers of ZooKeeper or etcd, which elect a leader. One of three works on while a server
-// is down. The servers write to disk as in production. The methods are not safe for concurrent use.
+// An Ensemble is one or more servers of ZooKeeper or etcd, which elect a leader. One of
+// three works on while a server is down. The servers write to disk as in production. The
+// methods are not safe for concurrent use.
 type Ensemble struct {
 	Members []*Member
 	Version string // as the first server says
@@ -43,7 +44,8 @@ type product struct {
 	ask func(ctx context.Context, addr string) (status, error)
 }
 
-// A Member is a server. Its folder outlives its process: one that is started again finds its data.
+// A Member is a server. Its folder outlives its process: one that is started
+// again finds its data.
 type Member struct {
 	*backend.Process
 	addr string // for clients, host:port
@@ -98,7 +100,8 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string { return of(e.Members, func(m *Member) string { return m.addr }) }
 
-// Leader returns which server leads, and waits for an election if none does. A single server leads itself.
+// Leader returns which server leads, and waits for an election if none does. A
+// single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	err = backend.Await(ctx, pollEvery, func() error {
 		for i, m := range e.Members {
@@ -120,8 +123,9 @@ func (e *Ensemble) Close() error {
 	return each(len(e.Members), func(i int) error { return e.Members[i].Close() })
 }
 
-// etcd makes no lease shorter than 1.5 times its election time-out, rounded up to whole seconds: two seconds with its
-// default of 1000 ms. With this one it is one second, the shortest that can be asked for. Both are milliseconds.
+// etcd makes no lease shorter than 1.5 times its election time-out, rounded up to whole
+// seconds: two seconds with its default of 1000 ms. With this one it is one second, the
+// shortest that can be asked for. Both are milliseconds.
 const (
 	etcdHeartbeat       = "50"
 	etcdElectionTimeout = "600"
@@ -151,14 +155,15 @@ func configureEtcd(m *Member, i int, ports []string) error {
 		"--heartbeat-interval", etcdHeartbeat, "--election-timeout", etcdElectionTimeout,
 		"--logger", "zap", "--log-level", "error",
 	}
-	// etcd ends at once when an environment variable of the user sets what an argument sets. On ARM, etcd 3.4 starts
-	// only with the variable that is added here.
+	// etcd ends at once when an environment variable of the user sets what an argument
+	// sets. On ARM, etcd 3.4 starts only with the variable that is added here.
 	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
 	m.Env = append(m.Env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
 	return nil
 }
 
-// askEtcd asks a member for its status, which names no leader while the member does not serve.
+// askEtcd asks a member for its status, which names no leader while the member
+// does not serve.
 func askEtcd(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -211,7 +216,8 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
-		// A server that misses a vote asks again after twice as long each time, by default after up to a minute.
+		// A server that misses a vote asks again after twice as long each time, by
+		// default after up to a minute.
 		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"-cp", zooKeeperJar + string(filepath.ListSeparator) + zooKeeperLogger,
@@ -234,7 +240,8 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 	return os.WriteFile(file, []byte(text.String()), 0o600)
 }
 
-// zooKeeperServes is the answer of a server that serves. One that does not yet names no mode.
+// zooKeeperServes is the answer of a server that serves. One that does not yet
+// names no mode.
 var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
 
 func askZooKeeper(ctx context.Context, addr string) (status, error) {
@@ -250,7 +257,8 @@ func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // cut short, it does not match
 	said := zooKeeperServes.FindStringSubmatch(string(answer))
 	switch {
-	case strings.Contains(string(answer), "not in the whitelist"): // a user's server: it does not say more
+	case strings.Contains(string(answer), "not in the whitelist"):
+		// a user's server: it does not say more
 		return status{}, nil
 	case said == nil:
 		return status{}, errors.Join(err, errors.New("it does not serve yet"))

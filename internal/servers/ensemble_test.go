@@ -118,7 +118,8 @@ func TestEtcdIgnoresTheEnvironment(t *testing.T) {
 	testkit.Etcd(t, 1)
 }
 
-// eventually repeats what a client does until its connection has noticed that its server is gone, or back.
+// eventually repeats what a client does until its connection has noticed that
+// its server is gone, or back.
 func eventually(t *testing.T, ctx context.Context, e *servers.Ensemble, what string, c client,
 	do func(context.Context, client) error,
 ) {
@@ -155,7 +156,8 @@ func (c etcdClient) has(ctx context.Context, key string) (bool, error) {
 	return err == nil && len(got.Kvs) == 1, err
 }
 
-// zooKeeperClient writes ephemeral nodes, so that what it finds after a crash shows that its session has outlived it.
+// zooKeeperClient writes ephemeral nodes, so that what it finds after a crash shows that
+// its session has outlived it.
 type zooKeeperClient struct{ conn *zk.Conn }
 
 func dialZooKeeper(t *testing.T, addrs []string) client {
@@ -173,9 +175,9 @@ func dialZooKeeper(t *testing.T, addrs []string) client {
 	return zooKeeperClient{conn}
 }
 
-// dialImpatient is a zk.Dialer. The library waits ten times the time-out of a session for the first reply,
-// 267 s, and ZooKeeper 3.8.0 gives none on a connection that it has accepted before it had loaded its data:
-// it fails in closing it, too.
+// dialImpatient is a zk.Dialer. The library waits ten times the time-out of a session for
+// the first reply, 267 s, and ZooKeeper 3.8.0 gives none on a connection that it has
+// accepted before it had loaded its data: it fails in closing it, too.
 func dialImpatient(network, addr string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, addr, timeout)
 	return impatient{conn}, err

@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// TestForLockUsesTheUsersOwn gives addresses of everything and finds those that are needed, and nothing started.
+// TestForLockUsesTheUsersOwn gives addresses of everything and finds those that are
+// needed, and nothing started.
 func TestForLockUsesTheUsersOwn(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing could be started
 	own := servers.Addresses{
@@ -72,7 +73,8 @@ func TestForLockStartsPrivateOnes(t *testing.T) {
 	}
 }
 
-// TestPreflight: a user's lock servers are asked one by one. Redlock does without a minority, which is named.
+// TestPreflight: a user's lock servers are asked one by one. Redlock does
+// without a minority, which is named.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	m := testkit.Masters(t, 5)

@@ -1,8 +1,10 @@
-// Package servers starts groups of private servers, for locks that need more than the market's Redis and for scenarios
-// that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of ZooKeeper
-// or etcd ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs. All are processes on free ports of
-// 127.0.0.1, ended by Close: see [backend.Process]. A Start function returns when its servers serve. Its error wraps
-// [backend.ErrUnavailable] and names the package to install when a program is missing.
+// Package servers starts groups of private servers, for locks that need more than the
+// market's Redis and for scenarios that harm servers: independent masters
+// ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of ZooKeeper or etcd
+// ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs. All are
+// processes on free ports of 127.0.0.1, ended by Close: see [backend.Process]. A Start
+// function returns when its servers serve. Its error wraps [backend.ErrUnavailable] and
+// names the package to install when a program is missing.
 package servers
 
 import (
@@ -35,8 +37,9 @@ func each(n int, do func(i int) error) error {
 // Redises are several private redis-servers. They are not safe for concurrent use.
 type Redises []*backend.Server
 
-// StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
-// of the others. A master that is started again comes back empty, because nothing is kept on disk.
+// StartMasters starts n independent Redis masters, on which Redlock runs: none is a
+// replica of another and none knows of the others. A master that is started again comes
+// back empty, because nothing is kept on disk.
 func StartMasters(ctx context.Context, n int) (Redises, error) {
 	started, err := startRedises(ctx, n, backend.Local{})
 	if err != nil {
@@ -45,7 +48,8 @@ func StartMasters(ctx context.Context, n int) (Redises, error) {
 	return started, nil
 }
 
-// startRedises starts n servers at the same time. With an error it returns those that did start, to be closed.
+// startRedises starts n servers at the same time. With an error it returns those
+// that did start, to be closed.
 func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, err error) {
 	local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server")
 	if err != nil { // which each of them would say
@@ -102,13 +106,15 @@ type Addresses struct {
 type Locks struct {
 	Addresses // of what the locks need, and nothing else
 
-	// What was started for the locks; nil if the user's own servers are used, or none are needed.
+	// What was started for the locks; nil if the user's own servers are used,
+	// or none are needed.
 	PrivateMasters   Redises
 	PrivateZooKeeper *Ensemble
 	PrivateEtcd      *Ensemble
 }
 
-// ForLock returns servers for locks with these needs, values of lock.Need: the user's own, or else private ones.
+// ForLock returns servers for locks with these needs, values of lock.Need: the
+// user's own, or else private ones.
 func ForLock(ctx context.Context, own Addresses, needs ...string) (*Locks, error) {
 	l := &Locks{}
 	for _, need := range needs {
@@ -150,8 +156,9 @@ func ensembleAt(ctx context.Context, own []string, start func(context.Context, i
 	return private.Addrs(), private, nil
 }
 
-// Preflight asks each of the user's servers whether a lock can be kept there. Locks do without a minority: missing says
-// which servers cannot be used, and why. An error says that too many cannot be.
+// Preflight asks each of the user's servers whether a lock can be kept there. Locks do
+// without a minority: missing says which servers cannot be used, and why. An error
+// says that too many cannot be.
 func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 	member := func(addrs []string, ask func(context.Context, string) (status, error)) func(int) error {
 		return func(i int) error {

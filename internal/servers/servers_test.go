@@ -44,7 +44,8 @@ var groups = []struct {
 		func(c io.Closer) []string { return c.(*servers.Ensemble).Addrs() }},
 }
 
-// TestNothingIsLeftBehind closes each group after it has started, and cancels another one before and while it starts.
+// TestNothingIsLeftBehind closes each group after it has started, and cancels another
+// one before and while it starts.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Run("groups", func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// rooms are the folders of this module from the ground up: a package imports none of a room above its own. The longest
-// name that fits a package counts.
+// rooms are the folders of this module from the ground up: a package imports none of a
+// room above its own. The longest name that fits a package counts.
 var rooms = []struct {
 	folder string
 	floor  int
@@ -33,7 +33,8 @@ func floorOf(folder string) (floor int, found bool) {
 	return floor, found
 }
 
-// What a file may import follows from the room that it is in. Tests may import what they like.
+// What a file may import follows from the room that it is in. Tests may import
+// what they like.
 func TestImportsGoDown(t *testing.T) {
 	const module = "github.com/marketsim/marketsim/"
 	files, read := token.NewFileSet(), 0

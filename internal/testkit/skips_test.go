@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// A helper of this package may skip the test that it is given, and a skip ends the goroutine that it is called
-// in: with the t of an outer test, the inner one panics where something is missing, and nowhere else. So each
-// call is given a parameter of the function that it stands in.
+// A helper of this package may skip the test that it is given, and a skip ends the
+// goroutine that it is called in: with the t of an outer test, the inner one panics
+// where something is missing, and nowhere else. So each call is given a parameter of
+// the function that it stands in.
 func TestSkipsEndTheTestTheyStandIn(t *testing.T) {
 	files := token.NewFileSet()
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
@@ -58,8 +59,8 @@ var maySkip = map[string]bool{
 	"ZooKeeper": true, "Etcd": true,
 }
 
-// borrowed finds calls of testkit whose first argument, a plain name, is no parameter of the innermost
-// function around them.
+// borrowed finds calls of testkit whose first argument, a plain name, is no parameter of
+// the innermost function around them.
 func borrowed(f *ast.File) (found []token.Pos) {
 	var look func(n ast.Node, parameters ...*ast.FieldList)
 	look = func(n ast.Node, parameters ...*ast.FieldList) {

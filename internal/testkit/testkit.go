@@ -1,7 +1,8 @@
 // Package testkit gives tests a Redis to run on. Whatever it starts ends with the test.
 //
-// A test that needs what this machine lacks is skipped, with a sentence that says so. Where that must not happen
-// unnoticed, as in CI, the environment variable MARKETSIM_REQUIRE turns skips into failures: "all", or a comma
+// A test that needs what this machine lacks is skipped, with a sentence that
+// says so. Where that must not happen unnoticed, as in CI, the environment
+// variable MARKETSIM_REQUIRE turns skips into failures: "all", or a comma
 // separated list such as "redis,docker".
 package testkit
 
@@ -28,8 +29,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race detector
-// miniredis, which is many times slower there, is left out where the other is Required.
+// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server
+// ("local"). Under the race detector miniredis, which is many times slower there, is left
+// out where the other is Required.
 func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	if !Raced || !Required("redis") {
 		t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
@@ -37,7 +39,8 @@ func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	t.Run(string(backend.NameLocal), func(t *testing.T) { f(t, Local(t)) })
 }
 
-// Local starts a private redis-server or valkey-server with further arguments. It needs "redis", see [Require].
+// Local starts a private redis-server or valkey-server with further arguments. It
+// needs "redis", see [Require].
 func Local(t testing.TB, args ...string) *backend.Server {
 	t.Helper()
 	return Start(t, backend.Local{Args: args})
@@ -49,7 +52,8 @@ func Embedded(t testing.TB) *backend.Server {
 	return Start(t, embedded.Starter{})
 }
 
-// Start starts a server for the length of the test, which needs "redis", or "docker" for a container, see [Require].
+// Start starts a server for the length of the test, which needs "redis", or "docker"
+// for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
 	name := "redis"
@@ -59,7 +63,8 @@ func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	return started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
-// Require ends a test that lacks something: it fails if that is Required, and is skipped otherwise, with the reason.
+// Require ends a test that lacks something: it fails if that is Required, and is
+// skipped otherwise, with the reason.
 func Require(t testing.TB, name, why string) {
 	t.Helper()
 	if Required(name) {
@@ -68,9 +73,10 @@ func Require(t testing.TB, name, why string) {
 	t.Skipf("needs %s: %s", name, why)
 }
 
-// Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
-// redis, newer (a server with a command that not every one has), redis-benchmark, docker, zookeeper, etcd, chromium,
-// signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks, proc (Linux's /proc) and
+// Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing
+// or is "all". Names in use are redis, newer (a server with a command that not every one
+// has), redis-benchmark, docker, zookeeper, etcd, chromium, signals (the Unix signals
+// that pause a process), terminal (a pseudo-terminal), symlinks, proc (Linux's /proc) and
 // clients (Redis libraries of other languages, in the versions of docs/clients.md).
 func Required(name string) bool {
 	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
@@ -97,15 +103,17 @@ func Keys(t testing.TB) market.Keys {
 	return Must(market.NewKeys("test:{" + rand.Text() + "}:"))(t)
 }
 
-// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise: most only wait.
+// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel
+// says otherwise: most only wait.
 func MaxParallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
 	}
 }
 
-// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for those in
-// some functions, and the one with which go-redis redials a server that has gone: that ends by itself.
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave
+// goroutines behind, but for those in some functions, and the one with which go-redis
+// redials a server that has gone: that ends by itself.
 func VerifyNoLeaks(m *testing.M, functions ...string) {
 	var ignored []goleak.Option
 	for _, name := range append(functions, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial") {
@@ -117,7 +125,8 @@ func VerifyNoLeaks(m *testing.M, functions ...string) {
 	goleak.VerifyTestMain(code, ignored...)
 }
 
-// How long a server may take to answer a test, and goroutines to end after the tests, on a busy machine.
+// How long a server may take to answer a test, and goroutines to end after the
+// tests, on a busy machine.
 const (
 	answersWithin = 30 * time.Second
 	endsWithin    = 30 * time.Second // goleak waits for half a second
@@ -129,31 +138,36 @@ type ran int
 // Run implements goleak.TestingM.
 func (r ran) Run() int { return int(r) }
 
-// Masters starts n independent Redis masters for the length of the test. It needs "redis", see [Require].
+// Masters starts n independent Redis masters for the length of the test. It
+// needs "redis", see [Require].
 func Masters(t testing.TB, n int) servers.Redises {
 	t.Helper()
 	return started[servers.Redises](t, "redis")(servers.StartMasters(t.Context(), n))
 }
 
-// Cluster starts a Redis Cluster for the length of the test. It needs "redis", see [Require].
+// Cluster starts a Redis Cluster for the length of the test. It needs "redis",
+// see [Require].
 func Cluster(t testing.TB) *servers.Cluster {
 	t.Helper()
 	return started[*servers.Cluster](t, "redis")(servers.StartCluster(t.Context()))
 }
 
-// ZooKeeper starts n servers of ZooKeeper for the length of the test. It needs "zookeeper", see [Require].
+// ZooKeeper starts n servers of ZooKeeper for the length of the test. It needs
+// "zookeeper", see [Require].
 func ZooKeeper(t testing.TB, n int) *servers.Ensemble {
 	t.Helper()
 	return started[*servers.Ensemble](t, "zookeeper")(servers.StartZooKeeper(t.Context(), n))
 }
 
-// Etcd starts an etcd of n members for the length of the test. It needs "etcd", see [Require].
+// Etcd starts an etcd of n members for the length of the test. It needs "etcd",
+// see [Require].
 func Etcd(t testing.TB, n int) *servers.Ensemble {
 	t.Helper()
 	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
 }
 
-// started closes what was started at the end of the test, which fails, or needs name, where it could not be started.
+// started closes what was started at the end of the test, which fails, or needs name,
+// where it could not be started.
 func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
@@ -170,7 +184,8 @@ func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	}
 }
 
-// A Proxy stands before a Redis server and loses a chosen command or reply, so that a client does not know its outcome.
+// A Proxy stands before a Redis server and loses a chosen command or reply, so that a
+// client does not know its outcome.
 type Proxy struct {
 	*wire.Proxy
 	server *backend.Server
@@ -187,10 +202,12 @@ func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 // Server is the server as seen through the proxy.
 func (p *Proxy) Server() *backend.Server { return p.server }
 
-// LoseReply loses the reply to the next command of that name, which has been executed then, and its connection.
+// LoseReply loses the reply to the next command of that name, which has been
+// executed then, and its connection.
 func (p *Proxy) LoseReply(name string) { p.lose(p.Proxy.LoseReply, name) }
 
-// LoseCommand loses the next command of that name, and its connection, before it reaches the server.
+// LoseCommand loses the next command of that name, and its connection, before
+// it reaches the server.
 func (p *Proxy) LoseCommand(name string) { p.lose(p.Proxy.LoseCommand, name) }
 
 // lose takes the place of an earlier loss that has not happened.
@@ -201,13 +218,15 @@ func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 	p.lost = set(wire.Match{Command: name})
 }
 
-// Relay starts a proxy before a server, host:port, of any protocol for the length of the test.
+// Relay starts a proxy before a server, host:port, of any protocol for the
+// length of the test.
 func Relay(t testing.TB, addr string) *wire.Proxy {
 	t.Helper()
 	return started[*wire.Proxy](t, "redis")(wire.Start(addr))
 }
 
-// ReadAgain is for fuzzing what reads a stored result: what is not refused is written and read again as it was.
+// ReadAgain is for fuzzing what reads a stored result: what is not refused is
+// written and read again as it was.
 func ReadAgain[T any, P interface {
 	*T
 	Write(io.Writer) error
@@ -233,7 +252,8 @@ func ReadAgain[T any, P interface {
 	}
 }
 
-// Must returns what came without an error, or ends the test: testkit.Must(os.Open(path))(t).
+// Must returns what came without an error, or ends the test:
+// testkit.Must(os.Open(path))(t).
 func Must[T any](got T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

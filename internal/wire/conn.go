@@ -45,8 +45,9 @@ func (c *conn) run() {
 	up.Wait()
 }
 
-// connect reports false without a server, or if cut meanwhile. It waits while what clients send is held back, and until
-// the server has what was held: a packet that is late was sent before this connection began.
+// connect reports false without a server, or if cut meanwhile. It waits while what
+// clients send is held back, and until the server has what was held: a packet that is
+// late was sent before this connection began.
 func (c *conn) connect() bool {
 	if !(&stream{conn: c}).await() {
 		return false
@@ -100,7 +101,8 @@ func pieces(from net.Conn) func() ([]byte, error) {
 	}
 }
 
-// nextPiece reads what the client says at once, which may be several commands, and holds it if a trap says so.
+// nextPiece reads what the client says at once, which may be several commands,
+// and holds it if a trap says so.
 func (c *conn) nextPiece() func() ([]byte, error) {
 	next := pieces(c.client)
 	return func() ([]byte, error) {
@@ -114,7 +116,8 @@ func (c *conn) nextPiece() func() ([]byte, error) {
 	}
 }
 
-// passUp passes on what the client says. When that ends, the server is told: it executes what it got, and hangs up.
+// passUp passes on what the client says. When that ends, the server is told: it
+// executes what it got, and hangs up.
 func (c *conn) passUp(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -128,7 +131,8 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 	}
 }
 
-// passDown passes on what the server says, also to a client that is gone: what it sent may still be under way.
+// passDown passes on what the server says, also to a client that is gone: what it
+// sent may still be under way.
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -154,7 +158,8 @@ type stream struct {
 
 func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
 
-// pass does with b what the fault says. After an error no more can pass: because of the fault, if it is errEnd.
+// pass does with b what the fault says. After an error no more can pass: because
+// of the fault, if it is errEnd.
 func (s *stream) pass(b []byte) error {
 	s.passing.Lock()
 	defer s.passing.Unlock()
@@ -205,9 +210,11 @@ func (s *stream) finish() {
 	defer s.passing.Unlock()
 }
 
-// settle returns when a write that began is over: one that waits for its peer is interrupted and reads the fault again.
+// settle returns when a write that began is over: one that waits for its peer is
+// interrupted and reads the fault again.
 func (s *stream) settle() {
-	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, to which nothing is written
+	// It fails on a closed connection, to which nothing is written.
+	_ = s.to.SetWriteDeadline(time.Unix(1, 0))
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	_ = s.to.SetWriteDeadline(time.Time{})

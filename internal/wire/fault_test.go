@@ -118,7 +118,8 @@ func TestHeldIsDeliveredLate(t *testing.T) {
 	}
 }
 
-// While a proxy is disconnected, a new connection ends as soon as anything is said on it, and nothing passes.
+// While a proxy is disconnected, a new connection ends as soon as anything is
+// said on it, and nothing passes.
 func TestDisconnectUntilHealed(t *testing.T) {
 	p := newPair(t)
 	p.proxy.Disconnect()

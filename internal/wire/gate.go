@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Held is a request at a gate: what its client sent at once, and with EXEC what was queued since MULTI. Open lets it
-// go; its last reply answers it.
+// A Held is a request at a gate: what its client sent at once, and with EXEC what was
+// queued since MULTI. Open lets it go; its last reply answers it.
 type Held struct {
 	*Trap
 	Commands [][]string // with their names in lower case
@@ -28,8 +28,9 @@ func (h *Held) Delay() { h.conn.client.Close() }
 // Reply is the server's last reply, as its values. It is there once Answered is closed.
 func (h *Held) Reply() string { return strings.Join(h.values, " ") }
 
-// Gate holds every request of a proxy of Redis, and calls arrived with it, in its connection's goroutine; nil: all pass
-// again. What no other client can see always passes: the start of a connection, what MULTI queues, and subscriptions.
+// Gate holds every request of a proxy of Redis, and calls arrived with it, in its
+// connection's goroutine; nil: all pass again. What no other client can see always
+// passes: the start of a connection, what MULTI queues, and subscriptions.
 func (p *Proxy) Gate(arrived func(*Held)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +46,8 @@ type gateState struct {
 	left   int        // how many of them do
 }
 
-// atGate holds a request if there is a gate. It returns the trap for a command's reply if that is a request's last.
+// atGate holds a request if there is a gate. It returns the trap for a command's reply
+// if that is a request's last.
 func (r *redisConn) atGate(command []string) (*Trap, error) {
 	name := command[0]
 	before := r.gate.queued

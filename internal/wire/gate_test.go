@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// gated has a client wait at a gate with what it does, and returns the request that waits, and what comes of it.
+// gated has a client wait at a gate with what it does, and returns the request that
+// waits, and what comes of it.
 func (b bench) gated(do func(c *backend.Conn) error) (*wire.Held, <-chan error) {
 	b.Helper()
 	c := b.dial()
@@ -64,7 +65,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// A pipeline is one request, and so is a transaction, whose commands are not executed before EXEC.
+// A pipeline is one request, and so is a transaction, whose commands are not
+// executed before EXEC.
 func TestGateHoldsPipelinesAsOne(t *testing.T) {
 	onEach(t, func(b bench) {
 		two := func(p redis.Pipeliner) error {

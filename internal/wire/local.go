@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// A Local is a client's connection to a peer in the same process, which is told what the client sends. A Write never
-// waits for a reader, and deadlines hold, in the time of package synctest, too. When it is cut it looks like a TCP
-// connection: a Read meets its end, and a Write finds it reset, after which client libraries may send again.
+// A Local is a client's connection to a peer in the same process, which is told what the
+// client sends. A Write never waits for a reader, and deadlines hold, in the time of
+// package synctest, too. When it is cut it looks like a TCP connection: a Read meets its
+// end, and a Write finds it reset, after which client libraries may send again.
 type Local struct {
 	net.Conn // answers what does not matter here, such as addresses
 
-	Sent   func(commands [][]string) // is called with what was written at once: a command, a pipeline, or MULTI to EXEC
-	Closed func()                    // is called when the client has closed it
+	// Is called with what was written at once: a command, a pipeline, or MULTI to EXEC.
+	Sent   func(commands [][]string)
+	Closed func() // is called when the client has closed it
 
 	mu       sync.Mutex
 	written  string // less than a command

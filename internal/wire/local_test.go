@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// What the client writes is told at once, what is received is read, deadlines hold, and a connection that is
-// cut is broken.
+// What the client writes is told at once, what is received is read, deadlines hold, and a
+// connection that is cut is broken.
 func TestLocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wire.NewLocal()

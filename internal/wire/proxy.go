@@ -1,10 +1,13 @@
-// Package wire is a proxy between clients and a server. At a moment that its user chooses, it does what networks do by
-// chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
+// Package wire is a proxy between clients and a server. At a moment that its user
+// chooses, it does what networks do by chance. [Local] is a connection without a network;
+// [Commands], [Keys] and [Values] read the Redis protocol.
 //
-// [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and HoldReplies, concern all connections,
-// later ones too. Each replaces the one before, and Heal ends it. [StartRedis] starts one that also reads commands of
-// Redis: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. When a
-// client hangs up while its command is held back, that is executed all the same, as if a network's packets were late.
+// [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and
+// HoldReplies, concern all connections, later ones too. Each replaces the one before, and
+// Heal ends it. [StartRedis] starts one that also reads commands of Redis: a [Trap] holds
+// or loses one command or its reply, and DropMessages drops the messages of
+// subscriptions. When a client hangs up while its command is held back, that is executed
+// all the same, as if a network's packets were late.
 package wire
 
 import (
@@ -27,8 +30,8 @@ const (
 	disconnect        // a connection ends at its first byte
 )
 
-// A Proxy forwards connections to a server. Its methods are safe for concurrent use, except two at once that
-// change the fault.
+// A Proxy forwards connections to a server. Its methods are safe for concurrent use,
+// except two at once that change the fault.
 type Proxy struct {
 	dial     func() (net.Conn, error) // to the server
 	redis    bool                     // it reads commands
@@ -50,11 +53,13 @@ type Proxy struct {
 	gate    func(*Held)   // nil: there is none
 }
 
-// Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
+// Start starts a proxy before the server at addr, host:port. If that cannot be reached,
+// connections are closed at once.
 func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), false) }
 
-// StartRedis starts a proxy before a Redis server. It reads what passes one command at a time, but not MONITOR, CLIENT
-// REPLY or replication, and nothing that is encrypted: secure has to be nil.
+// StartRedis starts a proxy before a Redis server. It reads what passes one command
+// at a time, but not MONITOR, CLIENT REPLY or replication, and nothing that is
+// encrypted: secure has to be nil.
 func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
 		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)
@@ -82,7 +87,8 @@ func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
 // Addr is where it listens, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Close ends the proxy and all its connections, and returns when nothing of it runs any more.
+// Close ends the proxy and all its connections, and returns when nothing of it
+// runs any more.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	var err error
@@ -95,7 +101,8 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut closes all connections on both sides before it returns. What was on its way is lost. Further ones are forwarded.
+// Cut closes all connections on both sides before it returns. What was on its way is
+// lost. Further ones are forwarded.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	var ends []chan struct{}
@@ -111,19 +118,23 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Disconnect closes all connections, and until Heal further ones as soon as anything is said on them.
+// Disconnect closes all connections, and until Heal further ones as soon as
+// anything is said on them.
 func (p *Proxy) Disconnect() {
 	p.setFault(disconnect)
 	p.Cut()
 }
 
-// Partition lets nothing pass in either direction from now on. What either side sends or closes waits for Heal.
+// Partition lets nothing pass in either direction from now on. What either side
+// sends or closes waits for Heal.
 func (p *Proxy) Partition() { p.setFault(partition) }
 
-// HoldReplies holds back what the server says from now on, until Heal. What clients send passes.
+// HoldReplies holds back what the server says from now on, until Heal. What
+// clients send passes.
 func (p *Proxy) HoldReplies() { p.setFault(holdReplies) }
 
-// Heal ends every fault and what DropMessages began. All that was held back is delivered, in order.
+// Heal ends every fault and what DropMessages began. All that was held back is
+// delivered, in order.
 func (p *Proxy) Heal() {
 	p.dropMessages.Store(false)
 	p.setFault(none)

@@ -93,7 +93,8 @@ func forward(t *testing.T, server net.Listener) *wire.Proxy {
 	return p
 }
 
-// What a client of any protocol says in one piece can be held; pieces of Redis's are named by their commands.
+// What a client of any protocol says in one piece can be held; pieces of Redis's
+// are named by their commands.
 func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	proxy := forward(t, serve(t, func(c net.Conn) { io.Copy(c, c) }))
 	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)

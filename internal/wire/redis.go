@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// A Match chooses a command, the zero value the next one. Connecting takes commands that count: see [Proxy.Record].
+// A Match chooses a command, the zero value the next one. Connecting takes commands
+// that count: see [Proxy.Record].
 type Match struct {
 	Command string // its name, in upper or lower case; empty: any
 	Nth     int    // how many of these commands it takes, from when the trap was set; 0 is 1
 }
 
-// A Trap catches one command at most. To a proxy made by [Start] a piece is a command, and LoseReply does nothing.
+// A Trap catches one command at most. To a proxy made by [Start] a piece is a
+// command, and LoseReply does nothing.
 type Trap struct {
 	proxy    *Proxy
 	does     action
@@ -37,16 +39,19 @@ const (
 	loseReply
 )
 
-// Reached is closed when the trap has caught what it was set for. If that is a reply, the command has been executed.
+// Reached is closed when the trap has caught what it was set for. If that is a reply,
+// the command has been executed.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
 
 // Answered is closed when the server has answered the command that was held and let go.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
 
-// Ended is closed when the caught connection has ended: what it sent was executed then, or never. Nil before Reached.
+// Ended is closed when the caught connection has ended: what it sent was executed then,
+// or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
-// Open lets go of what is held, and removes a trap that has caught nothing. It may be called more than once.
+// Open lets go of what is held, and removes a trap that has caught nothing. It
+// may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
 	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool { return other == t })
@@ -54,13 +59,16 @@ func (t *Trap) Open() {
 	t.letGo()
 }
 
-// LoseReply loses the reply, and the connection, of a command that was executed. Replies before it are delivered.
+// LoseReply loses the reply, and the connection, of a command that was executed.
+// Replies before it are delivered.
 func (p *Proxy) LoseReply(m Match) *Trap { return p.set(m, loseReply) }
 
-// LoseCommand ends the connection before the command reaches the server; commands before it have been executed.
+// LoseCommand ends the connection before the command reaches the server; commands
+// before it have been executed.
 func (p *Proxy) LoseCommand(m Match) *Trap { return p.set(m, loseCommand) }
 
-// Hold holds the command, and those after it on the same connection, before it reaches the server.
+// Hold holds the command, and those after it on the same connection, before it
+// reaches the server.
 func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 
 func newTrap(p *Proxy, m Match, does action) *Trap {
@@ -80,20 +88,23 @@ func (p *Proxy) set(m Match, does action) *Trap {
 	return t
 }
 
-// DropMessages drops the messages of subscriptions from now on, until Heal; all else passes.
+// DropMessages drops the messages of subscriptions from now on, until Heal; all
+// else passes.
 func (p *Proxy) DropMessages() { p.dropMessages.Store(true) }
 
 // Dropped is how many messages DropMessages has dropped.
 func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
-// Record begins to note commands anew: rehearse an operation, then repeat it with a trap at its n-th command.
+// Record begins to note commands anew: rehearse an operation, then repeat it
+// with a trap at its n-th command.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record, p.names = true, nil
 }
 
-// Commands are the names, in lower case, of what came since Record on all connections, in order: commands, or "tls".
+// Commands are the names, in lower case, of what came since Record on all connections,
+// in order: commands, or "tls".
 func (p *Proxy) Commands() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +148,8 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 		return nil, errEnd
 	}
 	first, _ := r.commands.Peek(1)
-	if len(first) > 0 && first[0] == 22 { // a handshake of TLS, which would be read as a command without end
+	// a handshake of TLS, which would be read as a command without end
+	if len(first) > 0 && first[0] == 22 {
 		r.proxy.meet("tls")
 		r.drop()
 		return nil, errEnd
@@ -160,7 +172,8 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	return command.raw, nil
 }
 
-// trapped returns when no trap holds a command, with the trap that is to lose its reply or the first that held it.
+// trapped returns when no trap holds a command, with the trap that is to lose its
+// reply or the first that held it.
 func (c *conn) trapped(name string) (caught *Trap, err error) {
 	for _, t := range c.proxy.meet(name) {
 		if t.does == loseReply {

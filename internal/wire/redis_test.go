@@ -94,8 +94,8 @@ func TestPipelineBeforeALostReplyIsAnswered(t *testing.T) {
 	})
 }
 
-// A command that is held is executed when its trap opens, whether or not its client has hung up, and is lost where its
-// connection is cut.
+// A command that is held is executed when its trap opens, whether or not its client has
+// hung up, and is lost where its connection is cut.
 func TestHoldsACommand(t *testing.T) {
 	onEach(t, func(b bench) {
 		for name, meanwhile := range map[string]func(*backend.Conn){
@@ -137,8 +137,8 @@ func TestHoldsACommand(t *testing.T) {
 	})
 }
 
-// It needs a real server: miniredis hands messages out beside its replies, so a PONG may overtake what was published
-// before.
+// It needs a real server: miniredis hands messages out beside its replies, so a PONG may
+// overtake what was published before.
 func TestDropsMessages(t *testing.T) {
 	b := on(t, testkit.Local(t))
 	sub := b.dial().Subscribe(b.Context(), b.key, b.key+"2")

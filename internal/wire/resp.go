@@ -10,18 +10,21 @@ import (
 	"sync"
 )
 
-// maxLength is the longest string, in bytes, and array, in elements, that Redis itself takes by default.
+// maxLength is the longest string, in bytes, and array, in elements, that Redis
+// itself takes by default.
 const maxLength = 512 << 20
 
 var errProtocol = errors.New("not the Redis protocol")
 
-// message is what one side says at once: a command, the answer to one, or something that nobody asked for.
+// message is what one side says at once: a command, the answer to one, or
+// something that nobody asked for.
 type message struct {
 	values []string // see Values; those of a command are its words
 	raw    []byte   // its first byte is its kind: '*' an array, '>' a push, ...
 }
 
-// readCommand reads an array of bulk strings, as clients send it. Its name is then in lower case.
+// readCommand reads an array of bulk strings, as clients send it. Its name is
+// then in lower case.
 func readCommand(in *bufio.Reader) (message, error) {
 	m, err := readKinds(in, "*$")
 	if err != nil {
@@ -34,7 +37,8 @@ func readCommand(in *bufio.Reader) (message, error) {
 	return m, nil
 }
 
-// Commands reads the whole commands at the beginning of what a client said, and returns what follows them.
+// Commands reads the whole commands at the beginning of what a client said, and
+// returns what follows them.
 func Commands(said string) (commands [][]string, rest string) {
 	for in := bufio.NewReaderSize(strings.NewReader(said), 64); ; {
 		c, err := readCommand(in)
@@ -56,7 +60,8 @@ func Values(said string) (values []string) {
 	}
 }
 
-// namesOf names the commands of Redis that a client said at once: "multi del exec". It is empty for other protocols.
+// namesOf names the commands of Redis that a client said at once: "multi del exec". It
+// is empty for other protocols.
 func namesOf(said []byte) string {
 	commands, _ := Commands(string(said))
 	var names []string
@@ -144,7 +149,8 @@ func (a *answers) expect(words []string, trap *Trap) {
 	a.queue = append(a.queue, w)
 }
 
-// take returns the trap that has caught the reply's command, if any, and whether it is a message of a subscription.
+// take returns the trap that has caught the reply's command, if any, and whether it is
+// a message of a subscription.
 func (a *answers) take(m message) (trap *Trap, pushed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,9 +174,11 @@ func (a *answers) take(m message) (trap *Trap, pushed bool) {
 	return trap, false
 }
 
-func subscription(name string) bool { return strings.HasSuffix(name, "subscribe") } // psubscribe, unsubscribe, ...
+// Psubscribe, unsubscribe, ...
+func subscription(name string) bool { return strings.HasSuffix(name, "subscribe") }
 
-// The commands by keys: none (scripts execute others), each argument (and with MSET, at worst, more), or the first.
+// The commands by keys: none (scripts execute others), each argument (and with MSET,
+// at worst, more), or the first.
 var (
 	keyless = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO HELLO AUTH SELECT QUIT " +
 		"PING ECHO CLIENT TIME")
@@ -187,8 +195,9 @@ var (
 		"ZSCORE ZMSCORE ZSCAN ZPOPMAX ZPOPMIN ZRANDMEMBER")
 )
 
-// Keys returns the keys that a command uses: a script and a transaction none, but what they execute. What publishes or
-// subscribes uses the key "channels". It reports false for a command that it does not know: that may use any key.
+// Keys returns the keys that a command uses: a script and a transaction none, but what
+// they execute. What publishes or subscribes uses the key "channels". It reports false
+// for a command that it does not know: that may use any key.
 func Keys(command string, args []string) (keys []string, known bool) {
 	command = strings.ToUpper(command)
 	switch {

@@ -16,7 +16,8 @@ import (
 // askTimeout bounds one question to a node of a cluster about where a master is.
 const askTimeout = time.Second
 
-// A Cluster knows which master serves each slot of a Redis Cluster. Its methods are safe for concurrent use.
+// A Cluster knows which master serves each slot of a Redis Cluster. Its methods
+// are safe for concurrent use.
 type Cluster struct {
 	entry Target // the node that was named; the others have its user, password and TLS
 
@@ -25,7 +26,8 @@ type Cluster struct {
 	serves [slots]string // the master of each slot; empty: none
 }
 
-// OpenCluster asks any node for the slots. Its error wraps [ErrUnsuitable] if one has no master that can be reached.
+// OpenCluster asks any node for the slots. Its error wraps [ErrUnsuitable] if one has
+// no master that can be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
@@ -58,9 +60,10 @@ func (c *Cluster) Masters() []Target {
 	return all
 }
 
-// Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. A connection that
-// breaks is made again to the master that the slot has then. It does not follow a slot that moves while its master goes
-// on: commands are refused then, see [Redirected].
+// Dialer returns what connects to the master of a key's slot, with the rules and errors
+// of [Dial]. A connection that breaks is made again to the master that the slot has
+// then. It does not follow a slot that moves while its master goes on: commands are
+// refused then, see [Redirected].
 func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
 	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
 }
@@ -115,7 +118,8 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 		for i, node := range r.Nodes {
 			at := nodeAddr(node.Addr, addr)
 			nodes = append(nodes, at)
-			for slot := max(0, r.Start); i == 0 && slot <= min(r.End, slots-1); slot++ { // the first is the master
+			// the first is the master
+			for slot := max(0, r.Start); i == 0 && slot <= min(r.End, slots-1); slot++ {
 				c.serves[slot] = at
 			}
 		}
@@ -129,7 +133,8 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	}
 }
 
-// nodeAddr is the address of a node as the one at by has told it: without a host if that is by's own, or not known.
+// nodeAddr is the address of a node as the one at by has told it: without a host if
+// that is by's own, or not known.
 func nodeAddr(told, by string) string {
 	host, port, err := net.SplitHostPort(told)
 	if err != nil || host != "" && host != "?" {
@@ -142,9 +147,11 @@ func nodeAddr(told, by string) string {
 // slots is how many hash slots a Redis Cluster has.
 const slots = 16384
 
-// Slot is the hash slot of a key on Redis Cluster: that of what stands between its first braces, if something does.
+// Slot is the hash slot of a key on Redis Cluster: that of what stands between its
+// first braces, if something does.
 //
-// Source: redis.io, cluster specification, "Key distribution model": CRC-16/XMODEM modulo 16384.
+// Source: redis.io, cluster specification, "Key distribution model":
+// CRC-16/XMODEM modulo 16384.
 func Slot(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -165,15 +172,17 @@ func Slot(key string) int {
 	return int(crc) % slots
 }
 
-// Redirected reports whether a server refused a command, or discarded a transaction, because another server is
-// responsible for its keys, or none is at the moment: the server is no master, knows of none, or misses its replicas.
+// Redirected reports whether a server refused a command, or discarded a transaction,
+// because another server is responsible for its keys, or none is at the moment: the
+// server is no master, knows of none, or misses its replicas.
 func Redirected(err error) bool {
 	return slices.ContainsFunc([]string{
 		"MOVED", "ASK", "TRYAGAIN", "READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS",
 	}, func(code string) bool { return answered(err, code) })
 }
 
-// reach connects to the server, or to the slot's master. If that fails, the nodes say whether another took its place.
+// reach connects to the server, or to the slot's master. If that fails, the nodes say
+// whether another took its place.
 func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
 	if d.cluster == nil {
 		return d.connect(ctx, d.tried())

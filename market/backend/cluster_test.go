@@ -36,7 +36,8 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	}
 	testkit.Succeeds(t, c.Redises[at].Kill())
 	var value string
-	err := backend.Await(ctx, time.Millisecond, func() (err error) { // the first command finds the connection broken
+	// the first command finds the connection broken
+	err := backend.Await(ctx, time.Millisecond, func() (err error) {
 		value, err = conn.Get(ctx, "{m}").Result()
 		return err
 	})
@@ -48,7 +49,8 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	}
 }
 
-// What Redis refuses is not executed, so that its outcome is known; what the network loses is of unknown outcome.
+// What Redis refuses is not executed, so that its outcome is known; what the network
+// loses is of unknown outcome.
 func TestRedirected(t *testing.T) {
 	for text, want := range map[string]bool{
 		"MOVED 3999 127.0.0.1:6381": true, "ASK 3999 127.0.0.1:6381": true, "TRYAGAIN Multiple keys": true,

@@ -11,9 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The defaults of go-redis that matter to whoever changes shared state. A command whose reply is lost is sent up to
-// three times more, so that a script may be executed twice; the deadline of a context does not end a wait for a reply;
-// and a client has several connections, of which each has its own watched keys.
+// The defaults of go-redis that matter to whoever changes shared state. A command whose
+// reply is lost is sent up to three times more, so that a script may be executed twice;
+// the deadline of a context does not end a wait for a reply; and a client has several
+// connections, of which each has its own watched keys.
 func Example_defaults() {
 	untouched := redis.NewClient(&redis.Options{})
 	o := untouched.Options()
@@ -32,7 +33,8 @@ func Example_defaults() {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: silent.Addr().String(), MaxRetries: -1, ReadTimeout: time.Second, ContextTimeoutEnabled: enabled,
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // dialling takes less
+		// Dialling takes less.
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		start := time.Now()
 		_ = rdb.Get(ctx, "key").Err()
 		fmt.Printf("ContextTimeoutEnabled %v: the deadline ended the wait: %v\n", enabled, time.Since(start) < time.Second)

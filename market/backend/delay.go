@@ -12,8 +12,9 @@ import (
 	"github.com/marketsim/marketsim/internal/alarm"
 )
 
-// Delaying returns a context under which [Dial] makes connections that hand over what they receive later, as if the
-// server were farther away. What comes in several pieces is late once. What is sent is not late, nor is TLS's set-up.
+// Delaying returns a context under which [Dial] makes connections that hand over what
+// they receive later, as if the server were farther away. What comes in several pieces is
+// late once. What is sent is not late, nor is TLS's set-up.
 func Delaying(ctx context.Context, by time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("delay"), by)
 }
@@ -21,10 +22,12 @@ func Delaying(ctx context.Context, by time.Duration) context.Context {
 // piecesAhead is how many pieces are read ahead before the sender has to wait.
 const piecesAhead = 1024
 
-// delayedConn hands over what it receives some time after it came. One goroutine reads ahead and notes when, so that
-// what comes while the reader is busy is late by the delay and not by more; another one hands it over when it is due.
-// It does not show its socket. go-redis, which peeks at a socket before it uses an idle connection, would miss what has
-// been read ahead: that the server has closed it is noticed by the next command, as over TLS.
+// delayedConn hands over what it receives some time after it came. One goroutine
+// reads ahead and notes when, so that what comes while the reader is busy is late by
+// the delay and not by more; another one hands it over when it is due. It does not
+// show its socket. go-redis, which peeks at a socket before it uses an idle
+// connection, would miss what has been read ahead: that the server has closed it is
+// noticed by the next command, as over TLS.
 type delayedConn struct {
 	net.Conn
 	heard net.Conn     // where it is handed over
@@ -47,7 +50,8 @@ func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.C
 	running.Go(func() { readAhead(open, conn, by, pieces) })
 	running.Go(func() { handOver(open, pieces, hand, newAlarm()) })
 	return &delayedConn{conn, heard, sync.OnceValue(func() error {
-		err := errors.Join(heard.Close(), conn.Close()) // in this order: a Read under way returns for the first
+		// In this order: a Read under way returns for the first.
+		err := errors.Join(heard.Close(), conn.Close())
 		end()
 		running.Wait()
 		return err
@@ -74,7 +78,8 @@ func handOver(open context.Context, pieces <-chan piece, to net.Conn, due alarm.
 	defer to.Close()
 	defer due.Close()
 	for p := range pieces {
-		for late := time.Until(p.due); late > 0 && open.Err() == nil; late = time.Until(p.due) { // the alarm may be early
+		// the alarm may be early
+		for late := time.Until(p.due); late > 0 && open.Err() == nil; late = time.Until(p.due) {
 			due.Sleep(late, open.Done())
 		}
 		if len(p.data) > 0 { // it is not the end alone

@@ -16,8 +16,8 @@ import (
 
 const late = 10 * time.Millisecond // the delay in these tests
 
-// inDelay runs f with the two ends of a connection, the first of which hears everything late, on a clock of its own. No
-// goroutine may be left afterwards.
+// inDelay runs f with the two ends of a connection, the first of which hears everything
+// late, on a clock of its own. No goroutine may be left afterwards.
 func inDelay(t *testing.T, f func(t *testing.T, here, there net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -62,7 +62,8 @@ func TestDelayOfARoundTrip(t *testing.T) {
 	})
 }
 
-// Full duplex: who sends on without waiting hears everything in order, each piece late by the same.
+// Full duplex: who sends on without waiting hears everything in order, each
+// piece late by the same.
 func TestDelayOfAStream(t *testing.T) {
 	inDelay(t, func(t *testing.T, here, there net.Conn) {
 		const pieces = 1000
@@ -100,7 +101,8 @@ func TestDelayOfTheEnd(t *testing.T) {
 	})
 }
 
-// A deadline ends a Read if nothing has come until then, and what comes later is there afterwards.
+// A deadline ends a Read if nothing has come until then, and what comes later
+// is there afterwards.
 func TestDelayAndDeadlines(t *testing.T) {
 	inDelay(t, func(t *testing.T, here, there net.Conn) {
 		for _, after := range []time.Duration{5 * time.Second, 0} { // it stays so
@@ -124,7 +126,8 @@ func TestDelayAndDeadlines(t *testing.T) {
 	})
 }
 
-// Close ends a Read that waits for something to come, or for something to be due, and is no harm twice.
+// Close ends a Read that waits for something to come, or for something to be
+// due, and is no harm twice.
 func TestDelayCloses(t *testing.T) {
 	for name, on := range map[string]string{"nothing": "", "something": "on its way"} {
 		inDelay(t, func(t *testing.T, here, there net.Conn) {

@@ -14,8 +14,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// A round trip takes the delay longer, to a tenth of a millisecond: in the median of round trips by turns, so that the
-// machine is as busy for the one as for the other. It is never shorter. A busy machine is given time.
+// A round trip takes the delay longer, to a tenth of a millisecond: in the median of
+// round trips by turns, so that the machine is as busy for the one as for the other. It
+// is never shorter. A busy machine is given time.
 func TestDelayIsExact(t *testing.T) {
 	const delay, exact, trips = 500 * time.Microsecond, 100 * time.Microsecond, 201
 	s := testkit.Local(t)
@@ -53,8 +54,8 @@ func TestDelayIsExact(t *testing.T) {
 	}
 }
 
-// Every connection that belongs to a client has its delay: those that go-redis makes anew, and
-// subscriptions, which hear what others say.
+// Every connection that belongs to a client has its delay: those that go-redis makes
+// anew, and subscriptions, which hear what others say.
 func TestDelayOfEveryConnection(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -88,7 +89,8 @@ func TestDelayOfEveryConnection(t *testing.T) {
 	})
 }
 
-// A context that ends while Dial waits for a late reply ends Dial, and leaves nothing behind.
+// A context that ends while Dial waits for a late reply ends Dial, and leaves
+// nothing behind.
 func TestDialEndsInADelay(t *testing.T) {
 	s := testkit.Embedded(t)
 	ctx, cancel := context.WithCancel(t.Context())

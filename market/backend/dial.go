@@ -1,35 +1,47 @@
 // Package backend says where a market runs, and connects to it.
 //
-// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters that can start one: a private
-// process ([Local]), a container (package container), or miniredis inside this process (package embedded). [ParseURL]
-// reads a URL into a [Target] that never shows its password. [Preflight] says before the load whether it will do,
-// [Explain] what to do about a refusal.
+// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters
+// that can start one: a private process ([Local]), a container (package container), or
+// miniredis inside this process (package embedded). [ParseURL] reads a URL into a
+// [Target] that never shows its password. [Preflight] says before the load whether it
+// will do, [Explain] what to do about a refusal.
 //
 // # Why Dial is the only way to connect
 //
-// Every go-redis client of marketsim comes from [Dial], because go-redis's defaults would falsify a benchmark of locks:
+// Every go-redis client of marketsim comes from [Dial], because go-redis's defaults would
+// falsify a benchmark of locks:
 //
-//   - MaxRetries -1: by default go-redis sends a command again after its reply was lost. A purchase is then made twice
-//     and reported once. Here every command runs at most once, and a lost reply is an error of unknown outcome.
-//   - DialerRetries 1: by default a failed connection is tried 5 times, and a stopped server looks like a slow one.
-//   - PoolSize 1 and PipelinePoolSize -1: one worker is one connection, as one process is in the book. By default
-//     pipelines use a second pool, and so does, outside the transaction, a client used inside its own Watch.
-//   - ContextTimeoutEnabled: by default a context's deadline does not end a command that waits for its reply. Even with
-//     it, a cancellation does not, which is why blocking commands wait in slices.
-//   - No idle time-out, no lifetime, no idle connections kept ready: connections come and go only when something
-//     happened. One that the server closed while it was idle is still noticed before a command is written to it.
-//   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000 workers. What is measured fits.
-//   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
+//   - MaxRetries -1: by default go-redis sends a command again after its reply was lost.
+//     A purchase is then made twice and reported once. Here every command runs at most
+//     once, and a lost reply is an error of unknown outcome.
+//   - DialerRetries 1: by default a failed connection is tried 5 times, and a stopped
+//     server looks like a slow one.
+//   - PoolSize 1 and PipelinePoolSize -1: one worker is one connection, as one process is
+//     in the book. By default pipelines use a second pool, and so does, outside the
+//     transaction, a client used inside its own Watch.
+//   - ContextTimeoutEnabled: by default a context's deadline does not end a command that
+//     waits for its reply. Even with it, a cancellation does not, which is why blocking
+//     commands wait in slices.
+//   - No idle time-out, no lifetime, no idle connections kept ready: connections come and
+//     go only when something happened. One that the server closed while it was idle is
+//     still noticed before a command is written to it.
+//   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000
+//     workers. What is measured fits.
+//   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO
+//     and nothing else.
 //
-// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none can forget to.
-// [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own. On Redis
-// Cluster a connection goes to its slot's master: see [Cluster.Dialer]. go-redis's ClusterClient would send commands
-// again, too.
+// The connection's [Stats] count commands, round trips and bytes below every
+// strategy, so that none can forget to. [Connect] and [Conn.Connect] make connections
+// for clients of other modules, whose rules are their own. On Redis Cluster a
+// connection goes to its slot's master: see [Cluster.Dialer]. go-redis's
+// ClusterClient would send commands again, too.
 //
-// The exception: under [Pipelining], Dial connects for all workers of a process. They send by the client's
-// AutoPipeline, whose pool has one connection: without one, go-redis quietly turns FullDuplex off. What was handed over
-// is sent even if nobody waits for it any more, and when the connection breaks, the outcome of all that was on its way
-// is unknown. Bytes and round trips are counted, but not commands: that takes a goroutine each.
+// The exception: under [Pipelining], Dial connects for all workers of a process.
+// They send by the client's AutoPipeline, whose pool has one connection: without
+// one, go-redis quietly turns FullDuplex off. What was handed over is sent even if
+// nobody waits for it any more, and when the connection breaks, the outcome of all
+// that was on its way is unknown. Bytes and round trips are counted, but not
+// commands: that takes a goroutine each.
 package backend
 
 import (
@@ -58,8 +70,9 @@ const (
 	bufferSize = 8 << 10 // bytes, each way; the listings that a buyer looks at in one go are 3 KB
 )
 
-// Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command twice and
-// counts what it carries. Each worker, subscription or lock's renewal has its own, and closes it.
+// Conn is one connection to Redis: a go-redis client that holds at most one connection,
+// never sends a command twice and counts what it carries. Each worker, subscription or
+// lock's renewal has its own, and closes it.
 type Conn struct {
 	*redis.Client
 	Stats *Stats
@@ -74,14 +87,17 @@ func (c *Conn) Shared() bool { return c.meter.shared }
 // Cluster is the Redis Cluster to whose slot it belongs; nil: none.
 func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
 
-// Dial connects to t, logs in and PINGs, all within 4 seconds. Its errors say what to do next and wrap
-// [ErrUnreachable], [ErrAuth] or [ErrTLS] where one applies, or the context's error where the caller ended it.
+// Dial connects to t, logs in and PINGs, all within 4 seconds. Its errors say what to do
+// next and wrap [ErrUnreachable], [ErrAuth] or [ErrTLS] where one applies, or the
+// context's error where the caller ended it.
 //
-// Should the connection break later, the command that noticed fails and the next one connects anew. While that
-// fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
+// Should the connection break later, the command that noticed fails and the next one
+// connects anew. While that fails, commands fail at once with the last dial error;
+// go-redis tries again in the background every second.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, &dialer{target: t}) }
 
-// Client is the client of a connection that was just made, or the error that making it returned.
+// Client is the client of a connection that was just made, or the error that
+// making it returned.
 func Client(c *Conn, err error) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
@@ -89,7 +105,8 @@ func Client(c *Conn, err error) (*redis.Client, error) {
 	return c.Client, nil
 }
 
-// With calls do with a connection to t, which ends with it. The errors are those of [Dial] and of do.
+// With calls do with a connection to t, which ends with it. The errors are
+// those of [Dial] and of do.
 func With(ctx context.Context, t Target, do func(*Conn) error) error {
 	conn, err := Dial(ctx, t)
 	if err != nil {
@@ -98,7 +115,8 @@ func With(ctx context.Context, t Target, do func(*Conn) error) error {
 	return errors.Join(do(conn), conn.Close())
 }
 
-// DialOver is Dial over connections that connect makes, such as those to a server in memory.
+// DialOver is Dial over connections that connect makes, such as those to a
+// server in memory.
 func DialOver(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*Conn, error) {
 	return dial(ctx, &dialer{over: connect, target: Target{Network: "memory", Addr: "memory"}})
 }
@@ -139,18 +157,21 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	return &Conn{Client: client, Stats: d.meter.Stats, meter: d.meter, dialer: d}, nil
 }
 
-// Connect makes a connection to t for the client of another module: whatever that does over it, it has logged in.
+// Connect makes a connection to t for the client of another module: whatever that
+// does over it, it has logged in.
 func Connect(ctx context.Context, t Target) (net.Conn, error) { return logIn(ctx, &dialer{target: t}) }
 
-// Connect makes one more connection to c's server, as the function [Connect] does. It counts where c counts, with the
-// commands by which a client introduces itself, and is as late as c.
+// Connect makes one more connection to c's server, as the function [Connect]
+// does. It counts where c counts, with the commands by which a client introduces
+// itself, and is as late as c.
 func (c *Conn) Connect(ctx context.Context) (net.Conn, error) {
 	is := c.dialer
 	ctx = Delaying(CountInto(ctx, c.Stats), is.delay)
 	return logIn(ctx, &dialer{cluster: is.cluster, slot: is.slot, over: is.over, target: is.tried()})
 }
 
-// logIn makes one connection that outlives the client which logs in over it. From then on it counts.
+// logIn makes one connection that outlives the client which logs in over it.
+// From then on it counts.
 func logIn(ctx context.Context, d *dialer) (net.Conn, error) {
 	d.handsOver = true
 	client, err := dial(ctx, d)
@@ -165,16 +186,19 @@ type lasting struct{ net.Conn }
 
 func (lasting) Close() error { return nil }
 
-// QuietLogs stops go-redis from writing each failed reconnection to stderr: the command's error says the same. The
-// switch is go-redis's own and process-wide, so only a main function or a test may call this.
+// QuietLogs stops go-redis from writing each failed reconnection to stderr: the command's
+// error says the same. The switch is go-redis's own and process-wide, so only a main
+// function or a test may call this.
 func QuietLogs() { logging.Disable() }
 
-// dialer makes the connections of one Conn: the first by Dial itself, whose errors are then plain and which
-// leaves no background dialling behind; later ones on go-redis's demand.
+// dialer makes the connections of one Conn: the first by Dial itself, whose
+// errors are then plain and which leaves no background dialling behind; later
+// ones on go-redis's demand.
 type dialer struct {
 	cluster *Cluster // whose slot's master it connects to; nil: to target
 	slot    int
-	over    func(context.Context) (net.Conn, error) // connects in place of the network; nil: nothing does
+	// Connects in place of the network; nil: nothing does.
+	over func(context.Context) (net.Conn, error)
 
 	meter   *meter
 	delay   time.Duration // of what is received
@@ -252,25 +276,29 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 	return count(delayed(conn, d.delay, alarm.New), d.meter), nil
 }
 
-// endless matches a reply of 10 million parts or bytes, or more: go-redis allocates all of them as soon as it has read
-// how many there are. Nothing that is read of a market is nearly as large.
+// endless matches a reply of 10 million parts or bytes, or more: go-redis
+// allocates all of them as soon as it has read how many there are. Nothing that is
+// read of a market is nearly as large.
 var endless = regexp.MustCompile(`^[*%~>$]\d{8}`)
 
 type contextKey string
 
-// WaitingForReplies returns a context under which [Dial] makes connections that wait for a reply until the limit.
+// WaitingForReplies returns a context under which [Dial] makes connections that wait
+// for a reply until the limit.
 func WaitingForReplies(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("reply"), limit)
 }
 
-// SendingAgain returns a context under which [Dial] makes clients that send a command again, three times at most, when
-// its reply did not come: go-redis's default, and the first of the rules that the package comment explains.
+// SendingAgain returns a context under which [Dial] makes clients that send a command
+// again, three times at most, when its reply did not come: go-redis's default, and the
+// first of the rules that the package comment explains.
 func SendingAgain(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey("again"), 3)
 }
 
-// Inherit returns ctx with what another context tells Dial of replies and commands that are sent again, for connections
-// that are made in the background of what was opened under that one.
+// Inherit returns ctx with what another context tells Dial of replies and
+// commands that are sent again, for connections that are made in the background
+// of what was opened under that one.
 func Inherit(ctx, from context.Context) context.Context {
 	for _, key := range []contextKey{"reply", "again"} {
 		if value := from.Value(key); value != nil {
@@ -280,15 +308,18 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// Pipelining returns a context under which [Dial] makes a client that all workers of a process share: see the package
-// comment. Such a client counts for itself whatever [CountInto] says.
+// Pipelining returns a context under which [Dial] makes a client that all
+// workers of a process share: see the package comment. Such a client counts for
+// itself whatever [CountInto] says.
 func Pipelining(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey("pipelining"), true)
 }
 
-// FullDuplex returns the AutoPipeline of a client that was dialled under [Pipelining], which many goroutines may use at
-// once. A command is handed over by Submit; the error of its WaitContext is the context's where that ended first, and
-// the command may be sent and executed all the same. Close it before the client: it waits for what was handed over.
+// FullDuplex returns the AutoPipeline of a client that was dialled under
+// [Pipelining], which many goroutines may use at once. A command is handed over by
+// Submit; the error of its WaitContext is the context's where that ended first, and
+// the command may be sent and executed all the same. Close it before the client: it
+// waits for what was handed over.
 func FullDuplex(rdb *redis.Client) (*redis.AutoPipeliner, error) {
 	pipeline, err := rdb.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
 	if err != nil {

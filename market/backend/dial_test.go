@@ -16,8 +16,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// dialFails dials and checks the error's kind, its advice, and that it came soon: after 4 seconds at most on a machine
-// that does nothing else.
+// dialFails dials and checks the error's kind, its advice, and that it came soon: after 4
+// seconds at most on a machine that does nothing else.
 func dialFails(t *testing.T, target backend.Target, is error, says string) {
 	t.Helper()
 	start := time.Now()
@@ -105,7 +105,8 @@ func TestDialIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the user pressed Ctrl-C")
 	go func() { <-accepted; cancel(cause) }()
-	if _, err := backend.Dial(ctx, target); !errors.Is(err, cause) { // and not that there was no answer
+	// and not that there was no answer
+	if _, err := backend.Dial(ctx, target); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
 }
@@ -151,7 +152,8 @@ func TestConnect(t *testing.T) {
 func TestDialTooManyClients(t *testing.T) {
 	s := testkit.Local(t)
 	testkit.Dial(t, s).ConfigSet(t.Context(), "maxclients", "1")
-	// Whether the reply or the end of the connection is seen first is a race; either will do.
+	// Whether the reply or the end of the connection is seen first is a race;
+	// either will do.
 	for range 10 {
 		conn, err := backend.Dial(t.Context(), s.Target)
 		if err == nil {
@@ -164,7 +166,8 @@ func TestDialTooManyClients(t *testing.T) {
 }
 
 func TestUnixSocketAndDatabase(t *testing.T) {
-	// A socket's path is limited to about 100 bytes, which t.TempDir exceeds on some systems.
+	// A socket's path is limited to about 100 bytes, which t.TempDir exceeds on
+	// some systems.
 	dir := testkit.Must(os.MkdirTemp("", "ms"))(t)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "redis.sock")
@@ -177,7 +180,8 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it was idle is replaced before a command is written to it.
+// A connection that the server closed while it was idle is replaced before a
+// command is written to it.
 func TestIdleConnectionLost(t *testing.T) {
 	s := testkit.Local(t)
 	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
@@ -282,8 +286,8 @@ func TestLostReplyRunsOnce(t *testing.T) {
 	}
 }
 
-// An error tells whether a byte of its command has left: a connection that is not free, that is refused or whose
-// handshake is not answered has sent nothing.
+// An error tells whether a byte of its command has left: a connection that is not free,
+// that is refused or whose handshake is not answered has sent nothing.
 func TestUnsent(t *testing.T) {
 	s := testkit.Local(t)
 	for name, tc := range map[string]struct {

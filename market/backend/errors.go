@@ -16,29 +16,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The errors a caller can act on. They are wrapped, beside their cause: test with errors.Is.
+// The errors a caller can act on. They are wrapped, beside their cause: test
+// with errors.Is.
 var (
-	// ErrURL is returned by ParseURL, and by TLSFiles.Apply for files that do not fit the URL. It is the user's mistake,
-	// not the environment's, and its text never holds any part of the URL.
+	// ErrURL is returned by ParseURL, and by TLSFiles.Apply for files that do not fit
+	// the URL. It is the user's mistake, not the environment's, and its text never
+	// holds any part of the URL.
 	ErrURL = errors.New("invalid Redis URL")
 
-	// Of Dial. ErrUnreachable: nothing that speaks Redis answered in time. ErrTLS: one side speaks TLS and the other does
-	// not, or they do not trust each other's certificates.
+	// Of Dial. ErrUnreachable: nothing that speaks Redis answered in time.
+	// ErrTLS: one side speaks TLS and the other does not, or they do not trust
+	// each other's certificates.
 	ErrUnreachable = errors.New("cannot reach Redis")
 	ErrAuth        = errors.New("cannot log in to Redis")
 	ErrTLS         = errors.New("cannot agree on TLS with Redis")
 
-	ErrUnsuitable  = errors.New("this server cannot be used") // of Preflight: too old, a replica, or still loading
-	ErrChoice      = errors.New("unknown backend")            // of Start
-	ErrUnavailable = errors.New("not available")              // of a Starter, and of a command that a server lacks
+	// Of Preflight: too old, a replica, or still loading.
+	ErrUnsuitable = errors.New("this server cannot be used")
+	ErrChoice     = errors.New("unknown backend") // of Start
+	// Of a Starter, and of a command that a server lacks.
+	ErrUnavailable = errors.New("not available")
 )
 
-// handshakeError marks an error of the TLS handshake, which by itself may be a mere EOF or time-out.
+// handshakeError marks an error of the TLS handshake, which by itself may be a
+// mere EOF or time-out.
 type handshakeError struct{ error }
 
 func (e handshakeError) Unwrap() error { return e.error }
 
-// explainDial says what went wrong and what to do about it. A caller's own cancellation needs no advice.
+// explainDial says what went wrong and what to do about it. A caller's own
+// cancellation needs no advice.
 func explainDial(ctx context.Context, t Target, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("connecting to Redis at %s: %w", t.Addr, cause)
@@ -78,7 +85,8 @@ func is[T error](err error) bool {
 	return ok
 }
 
-// tlsHint says what to do about an error of a connection with TLS. It is empty if TLS has nothing to do with the error.
+// tlsHint says what to do about an error of a connection with TLS. It is empty if TLS has
+// nothing to do with the error.
 func tlsHint(err error) string {
 	switch {
 	case is[tls.RecordHeaderError](err):
@@ -93,7 +101,9 @@ func tlsHint(err error) string {
 	case is[handshakeError](err):
 		return "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
 			"certificate (--cert and --key)"
-	case hungUp(err): // after the handshake; whether its alert or the end of the connection is seen first is a race
+	case hungUp(err):
+		// after the handshake; whether its alert or the end of the connection is
+		// seen first is a race
 		return "it hung up after the handshake: it may want a client certificate (--cert and --key)"
 	}
 	return ""
@@ -106,14 +116,16 @@ func hungUp(err error) bool {
 		op != nil && op.Op == "remote error" // how crypto/tls reports an alert
 }
 
-// Broken reports whether err says that a connection broke or could not be made, and is nothing that a server answered.
+// Broken reports whether err says that a connection broke or could not be made, and is
+// nothing that a server answered.
 func Broken(err error) bool {
 	return err != nil && !is[redis.Error](err) && (hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
 }
 
-// Unsent reports whether err, of a command or a pipeline, says that not a byte of it has left: there was no connection,
-// or none became free in time, or its handshake failed. The server has then certainly not executed it. A connection of
-// [Dial] knows, but for those under [Pipelining]; of another client's errors the obvious ones are recognized.
+// Unsent reports whether err, of a command or a pipeline, says that not a byte of it has
+// left: there was no connection, or none became free in time, or its handshake failed.
+// The server has then certainly not executed it. A connection of [Dial] knows, but for
+// those under [Pipelining]; of another client's errors the obvious ones are recognized.
 func Unsent(err error) bool {
 	op, _ := errors.AsType[*net.OpError](err)
 	return is[unsent](err) || op != nil && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) ||
@@ -135,18 +147,21 @@ func reachHint(t Target, err error) string {
 		return "is it running, and is this its address?"
 	case errors.Is(err, context.DeadlineExceeded), late != nil && late.Timeout():
 		return "something accepted the connection but did not answer: is it Redis, and is it not stopped?"
-	case !hungUp(err) && !strings.Contains(err.Error(), `\x15\x03`): // which is an alert of TLS, as go-redis quotes it
+	case !hungUp(err) && !strings.Contains(err.Error(), `\x15\x03`):
+		// which is an alert of TLS, as go-redis quotes it
 		return "what answers there does not speak Redis: is this its address?"
 	}
 	return "it hung up before it answered: are its maxclients in use? does it expect TLS? " +
 		"then use rediss:// instead of redis://"
 }
 
-// Denied reports whether the server refused a command because the user's ACL forbids it, and which command:
-// "zrandmember", or "config|get" for a subcommand. The command is empty where the ACL forbids the keys or
-// channels instead, and where a script was stopped by a server that does not say at which command.
+// Denied reports whether the server refused a command because the user's ACL forbids it,
+// and which command: "zrandmember", or "config|get" for a subcommand. The command is
+// empty where the ACL forbids the keys or channels instead, and where a script was
+// stopped by a server that does not say at which command.
 func Denied(err error) (command string, ok bool) {
-	// Redis 7.0, in a script: ERR The user executing the script can't publish to the channel mentioned in the command
+	// Redis 7.0, in a script: ERR The user executing the script can't publish to the
+	// channel mentioned in the command
 	reply, _ := errors.AsType[redis.Error](err)
 	inScript := reply != nil && strings.Contains(reply.Error(), "The user executing the script can't ")
 	if !answered(err, "NOPERM") && !inScript {
@@ -162,8 +177,9 @@ func Denied(err error) (command string, ok bool) {
 
 var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command`)
 
-// Explain adds the next step to a server's refusal that a user can do something about, and wraps it: a missing
-// permission, a replica, a full memory, a failing disk, a server that still loads. It returns other errors as they are.
+// Explain adds the next step to a server's refusal that a user can do something about,
+// and wraps it: a missing permission, a replica, a full memory, a failing disk, a server
+// that still loads. It returns other errors as they are.
 func Explain(err error) error {
 	if command, ok := Denied(err); ok {
 		switch {
@@ -192,7 +208,8 @@ func Explain(err error) error {
 	return err
 }
 
-// answered reports whether the server refused with an error code, at once or when it discarded a transaction for it.
+// answered reports whether the server refused with an error code, at once or when it
+// discarded a transaction for it.
 func answered(err error, code string) bool {
 	reply, _ := errors.AsType[redis.Error](err)
 	if reply == nil {
@@ -202,8 +219,9 @@ func answered(err error, code string) bool {
 	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
 }
 
-// OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns
-// "i/o timeout", perhaps before the timer of ctx has fired.
+// OfContext returns err, marked as the context's error if ctx is over: a
+// command that ctx's deadline interrupts returns "i/o timeout", perhaps before
+// the timer of ctx has fired.
 func OfContext(ctx context.Context, err error) error {
 	over := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && over == nil && !time.Now().Before(deadline) {

@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// Of what has the name of a folder of ours, what is in use stays, and so does what may be somebody else's.
+// Of what has the name of a folder of ours, what is in use stays, and so does
+// what may be somebody else's.
 func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	used := testkit.Must(backend.MakeFolder("used"))(t)

@@ -10,20 +10,23 @@ import (
 	"strconv"
 )
 
-// Local starts a private redis-server or valkey-server of this machine: on a free port of 127.0.0.1, without
-// persistence, as a [Process], so that Ctrl-C ends the load but leaves the server for the audit.
+// Local starts a private redis-server or valkey-server of this machine: on a free port
+// of 127.0.0.1, without persistence, as a [Process], so that Ctrl-C ends the load but
+// leaves the server for the audit.
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
-	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the
-	// Target has: other users of this machine can reach the port.
+	// Password is what the server asks of clients, and gives to its master. Empty means a
+	// random one, which the Target has: other users of this machine can reach the port.
 	Password string
-	Args     []string // are added to the command line, where the last wins; not --port and --requirepass
+	// Are added to the command line, where the last wins; not --port and --requirepass.
+	Args []string
 }
 
 // Name returns [NameLocal].
 func (l Local) Name() Name { return NameLocal }
 
-// Start starts the server and returns when it answers, within a minute. The error holds the end of its log if it ends.
+// Start starts the server and returns when it answers, within a minute. The error holds
+// the end of its log if it ends.
 func (l Local) Start(ctx context.Context) (s *Server, err error) {
 	programs := []string{"redis-server", "valkey-server"}
 	if l.Program != "" {

@@ -26,8 +26,8 @@ func TestLocalHasItsOwnProcessGroup(t *testing.T) {
 	}
 }
 
-// Another user of the machine sees a server's arguments and its port, and does not get in. Nor do private servers that
-// do not belong together.
+// Another user of the machine sees a server's arguments and its port, and does not get
+// in. Nor do private servers that do not belong together.
 func TestPrivateServersAskForAPassword(t *testing.T) {
 	other := testkit.Embedded(t)
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -59,7 +59,8 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 	killed.kill(t)
 }
 
-// The next start removes the folder of a server that was killed with its parent, and none else.
+// The next start removes the folder of a server that was killed with its
+// parent, and none else.
 func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 	testkit.Local(t) // or there is nothing to test
 	t.Setenv("TMPDIR", t.TempDir())
@@ -120,7 +121,8 @@ func (p parentProcess) kill(t *testing.T) {
 	testkit.Succeeds(t, p.Process.Kill())
 	_ = p.Wait() // it was killed, and says so
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		// A process that is about to end holds its files for a moment longer, and so do its threads.
+		// A process that is about to end holds its files for a moment longer,
+		// and so do its threads.
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server))
 		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.server))
 		ended := len(stat) == 0 || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X "))

@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// parentEnv makes the test binary act as a marketsim that starts a server and is then killed.
+// parentEnv makes the test binary act as a marketsim that starts a server and
+// is then killed.
 const parentEnv = "BACKEND_TEST_PARENT"
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// Many goroutines send over one connection, which sends nothing twice and counts for nobody.
+// Many goroutines send over one connection, which sends nothing twice and
+// counts for nobody.
 func TestPipeliningSharesAConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var others backend.Stats
@@ -50,7 +51,8 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 	})
 }
 
-// Where go-redis would wait for the replies to a batch before it sends the next one, FullDuplex says so.
+// Where go-redis would wait for the replies to a batch before it sends the next
+// one, FullDuplex says so.
 func TestHalfDuplexIsAnError(t *testing.T) {
 	s := testkit.Embedded(t)
 	plain := testkit.Dial(t, s)

@@ -58,8 +58,8 @@ func TestReplica(t *testing.T) {
 	explained(t, conn.Set(t.Context(), "k", "v", 0).Err(), "connect to its master")
 }
 
-// fakeRedis answers each command by its name with a reply in Redis's protocol, PING with PONG, and any other with
-// an error.
+// fakeRedis answers each command by its name with a reply in Redis's protocol, PING with
+// PONG, and any other with an error.
 func fakeRedis(t *testing.T, replies map[string]string) backend.Target {
 	t.Helper()
 	s := testkit.Must(server.NewServer("127.0.0.1:0"))(t)

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	readyTimeout = time.Minute // a busy machine is slow, and so is a disk when a server reads what it wrote
+	// A busy machine is slow, and so is a disk when a server reads what it wrote.
+	readyTimeout = time.Minute
 	readyPoll    = 5 * time.Millisecond
 	stopGrace    = 2 * time.Second // how long a process may take to end on request before it is killed
 	portTries    = 5
@@ -32,19 +33,25 @@ const (
 // errEnded is returned by [Process.Start] for a process that ended instead of serving.
 var errEnded = errors.New("the server ended as soon as it was started")
 
-// A Process is a program that runs for this one, in a process group of its own, so that the terminal's Ctrl-C does not
-// reach it. On Linux it dies with this process however that ends. It may be started again, but not after Close. The
-// methods are safe for concurrent use; those for a process that runs may be called once Start has returned nil.
+// A Process is a program that runs for this one, in a process group of its own,
+// so that the terminal's Ctrl-C does not reach it. On Linux it dies with this
+// process however that ends. It may be started again, but not after Close. The
+// methods are safe for concurrent use; those for a process that runs may be
+// called once Start has returned nil.
 type Process struct {
-	Name          string // what it is, in the name of its folder
-	Program       string
-	Args          []string
-	Env           []string // in place of this process's; nil: that
-	Input         string   // which it reads from its standard input each time it starts; nobody else sees it
+	Name    string // what it is, in the name of its folder
+	Program string
+	Args    []string
+	Env     []string // in place of this process's; nil: that
+	// Which it reads from its standard input each time it starts; nobody else sees it.
+	Input         string
 	Stdin, Stdout *os.File // nil: Input, and the log
-	Folder        *Folder  // in which it runs, and whose mark it inherits; nil: one of its own, which Close removes
+	// In which it runs, and whose mark it inherits; nil: one of its own, which
+	// Close removes.
+	Folder *Folder
 
-	// Ready says why the process with this id does not serve yet. If it is nil, it serves at once.
+	// Ready says why the process with this id does not serve yet. If it is nil,
+	// it serves at once.
 	Ready func(ctx context.Context, pid int) error
 
 	mu   sync.Mutex
@@ -68,7 +75,8 @@ func (p *Process) MakeFolder() (err error) {
 	return err
 }
 
-// Start starts the process and returns when it serves, within a minute. The error holds the end of its log if it ends.
+// Start starts the process and returns when it serves, within a minute. The error holds
+// the end of its log if it ends.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +100,8 @@ func (p *Process) Start(ctx context.Context) error {
 	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.run.log)
 }
 
-// Run runs the process to its end, and kills it when the context ends. The error holds the end of its log if it failed.
+// Run runs the process to its end, and kills it when the context ends. The error holds
+// the end of its log if it failed.
 func (p *Process) Run(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,8 +140,9 @@ func (p *Process) begin() error {
 	return nil
 }
 
-// wait starts the process and waits for it on one operating system thread. On Linux the child is killed when the
-// thread that started it ends, not when the process does, so the thread has to live as long as the child.
+// wait starts the process and waits for it on one operating system thread. On Linux the
+// child is killed when the thread that started it ends, not when the process does, so the
+// thread has to live as long as the child.
 func (r *run) wait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -157,7 +167,8 @@ func (p *Process) PID() int { return p.last().cmd.Process.Pid }
 // Log is the end of its output: the last lines, of 2 KB at most.
 func (p *Process) Log() string { return p.last().log.String() }
 
-// Kill ends the process as a crash would and returns when its ports are free. Close must still be called.
+// Kill ends the process as a crash would and returns when its ports are free.
+// Close must still be called.
 func (p *Process) Kill() error { return p.last().kill() }
 
 func (r *run) kill() error {
@@ -168,8 +179,9 @@ func (r *run) kill() error {
 	return nil
 }
 
-// Restart kills the process if it still runs and starts it again with the same arguments. A server finds what it wrote
-// to disk: a [Local] nothing, unless its arguments say otherwise.
+// Restart kills the process if it still runs and starts it again with the same
+// arguments. A server finds what it wrote to disk: a [Local] nothing, unless
+// its arguments say otherwise.
 func (p *Process) Restart(ctx context.Context) error {
 	if err := p.Kill(); err != nil {
 		return err
@@ -180,13 +192,15 @@ func (p *Process) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Pause stops the process where it is (SIGSTOP). The error wraps [ErrUnavailable] where the system cannot do that.
+// Pause stops the process where it is (SIGSTOP). The error wraps [ErrUnavailable]
+// where the system cannot do that.
 func (p *Process) Pause() error { return pause(p.last().cmd.Process) }
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return resume(p.last().cmd.Process) }
 
-// Close asks the process to end, kills it after two seconds, and returns when it is gone and so is its own folder.
+// Close asks the process to end, kills it after two seconds, and returns when it is
+// gone and so is its own folder.
 func (p *Process) Close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +234,8 @@ func (r *run) ended() error {
 	return fmt.Errorf("%w (%v); the end of its log:\n%s", errEnded, r.cmd.ProcessState, log)
 }
 
-// Find finds the first of several programs in PATH. The error wraps [ErrUnavailable] and names pack, a Debian package.
+// Find finds the first of several programs in PATH. The error wraps [ErrUnavailable] and
+// names pack, a Debian package.
 func Find(pack string, programs ...string) (string, error) {
 	for _, program := range programs {
 		if path, err := exec.LookPath(program); err == nil {
@@ -230,7 +245,8 @@ func Find(pack string, programs ...string) (string, error) {
 	return "", fmt.Errorf("no %s in PATH (apt-get install %s): %w", strings.Join(programs, " or "), pack, ErrUnavailable)
 }
 
-// Await calls check until it returns nil. When the context ends, the error wraps its cause and what check said last.
+// Await calls check until it returns nil. When the context ends, the error wraps its
+// cause and what check said last.
 func Await(ctx context.Context, every time.Duration, check func() error) error {
 	for {
 		err := check()
@@ -245,9 +261,10 @@ func Await(ctx context.Context, every time.Duration, check func() error) error {
 	}
 }
 
-// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range in which
-// the system gives ports to outgoing connections: one of these could take the port of a server that is restarted.
-// Another server may take one before it is used: when a server has ended at once, it tries again with other ports.
+// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens,
+// from below the range in which the system gives ports to outgoing connections: one of
+// these could take the port of a server that is restarted. Another server may take one
+// before it is used: when a server has ended at once, it tries again with other ports.
 func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -264,9 +281,11 @@ func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) e
 	}
 }
 
-var taken sync.Map // the ports that freePorts has found: a server that is down comes back on its own
+// The ports that freePorts has found: a server that is down comes back on its own.
+var taken sync.Map
 
-// freePorts also leaves room for the port 10000 above, where nodes of a cluster talk to each other.
+// freePorts also leaves room for the port 10000 above, where nodes of a cluster
+// talk to each other.
 func freePorts(ctx context.Context, n int) (ports []string, err error) {
 	const lowest, highest, tries = 10000, 22000, 1000
 	for range tries {
@@ -309,8 +328,9 @@ func (t *tail) String() string {
 	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-logLines):], ""))
 }
 
-// A Folder is a temporary folder with a mark that says that it is in use: on Unix a file that is locked by this process
-// and by those that inherit it, until all are gone, however they end. The next MakeFolder then removes what is left.
+// A Folder is a temporary folder with a mark that says that it is in use: on Unix a file
+// that is locked by this process and by those that inherit it, until all are gone,
+// however they end. The next MakeFolder then removes what is left.
 type Folder struct {
 	Path string
 	mark *os.File
@@ -318,8 +338,9 @@ type Folder struct {
 
 const inUse = "in-use" // the name of the mark
 
-// folderName matches the names of these folders, and none that a user would choose: an empty one is removed even if it
-// has no mark, because a process that is killed before it marks its folder leaves one.
+// folderName matches the names of these folders, and none that a user would choose: an
+// empty one is removed even if it has no mark, because a process that is killed before it
+// marks its folder leaves one.
 var folderName = regexp.MustCompile(`^marketsim-[a-z]+-[0-9]+\.tmp$`)
 
 // MakeFolder makes a folder. The name says what it is for, in lower case letters.
@@ -353,7 +374,8 @@ func (f *Folder) Remove() error {
 	return removeFolder(f.Path)
 }
 
-// removeFolder removes a folder, its mark last: what a process that is killed then leaves is marked, or empty.
+// removeFolder removes a folder, its mark last: what a process that is killed
+// then leaves is marked, or empty.
 func removeFolder(path string) error {
 	content, err := os.ReadDir(path)
 	for _, entry := range content {

@@ -17,7 +17,8 @@ func detach(cmd *exec.Cmd, inherits *os.File) {
 	cmd.ExtraFiles = []*os.File{inherits}
 }
 
-// markInUse makes the folder's mark and locks it. It fails if the folder is removed meanwhile.
+// markInUse makes the folder's mark and locks it. It fails if the folder is
+// removed meanwhile.
 func markInUse(folder string) (*os.File, error) {
 	mark, err := os.OpenFile(filepath.Join(folder, inUse), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -30,7 +31,8 @@ func markInUse(folder string) (*os.File, error) {
 	return mark, err
 }
 
-// removeUnused removes a folder, unless it is in use or another user's. Without a mark it is removed if it is empty.
+// removeUnused removes a folder, unless it is in use or another user's. Without a mark
+// it is removed if it is empty.
 func removeUnused(folder string) {
 	info, err := os.Lstat(folder)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {

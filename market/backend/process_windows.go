@@ -12,7 +12,8 @@ func detach(cmd *exec.Cmd, _ *os.File) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// markInUse makes the folder's mark. Windows removes no file that is open, and what is left of a killed process stays.
+// markInUse makes the folder's mark. Windows removes no file that is open, and what is
+// left of a killed process stays.
 func markInUse(folder string) (*os.File, error) { return os.Create(filepath.Join(folder, inUse)) }
 
 func removeUnused(string) {}

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Name is that of a backend: where a server came from. Its values are also the names by which a user forces one.
+// Name is that of a backend: where a server came from. Its values are also the
+// names by which a user forces one.
 type Name string
 
 // The backends.
@@ -37,7 +38,8 @@ type Server struct {
 	stop    func() error
 }
 
-// NewServer describes a running server to be ended by stop, which is called at most once and may be nil.
+// NewServer describes a running server to be ended by stop, which is called at
+// most once and may be nil.
 func NewServer(name Name, target Target, detail string, stop func() error) *Server {
 	if stop == nil {
 		stop = func() error { return nil }
@@ -45,7 +47,8 @@ func NewServer(name Name, target Target, detail string, stop func() error) *Serv
 	return &Server{Name: name, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
 }
 
-// Discover finds out whether the server is a Redis Cluster. The errors are those of [OpenCluster] and [Dial].
+// Discover finds out whether the server is a Redis Cluster. The errors are those
+// of [OpenCluster] and [Dial].
 func (s *Server) Discover(ctx context.Context) error {
 	if s.Name == NameEmbedded {
 		return nil
@@ -89,7 +92,8 @@ func (s *Server) Describe() string {
 	return line
 }
 
-// Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named.
+// Dial connects to the server, with the errors of the function [Dial]: to a
+// cluster at the node that was named.
 func (s *Server) Dial(ctx context.Context) (*Conn, error) { return Dial(ctx, s.Target) }
 
 // Dialer returns what connects to the master of a key, on a cluster by [Cluster.Dialer].
@@ -100,7 +104,8 @@ func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
 	return s.cluster.Dialer(key)
 }
 
-// Close ends a server that was started for this run and does nothing to one that was given by URL.
+// Close ends a server that was started for this run and does nothing to one
+// that was given by URL.
 func (s *Server) Close() error { return s.stop() }
 
 // Closers are closed together.
@@ -117,9 +122,10 @@ func (c Closers) Close() error {
 
 // Info says which server a result was measured on.
 type Info struct {
-	Product string            // "redis", "valkey" or "miniredis"
-	Version string            // of the server; of the module, for miniredis
-	Config  map[string]string // settings that matter to the numbers; empty where CONFIG GET is not allowed
+	Product string // "redis", "valkey" or "miniredis"
+	Version string // of the server; of the module, for miniredis
+	// Settings that matter to the numbers; empty where CONFIG GET is not allowed.
+	Config map[string]string
 }
 
 var settings = []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"}
@@ -144,7 +150,8 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	return info, err
 }
 
-// Modules are the versions of the modules that were built in, by their paths; none where the build does not know.
+// Modules are the versions of the modules that were built in, by their paths; none
+// where the build does not know.
 func Modules() map[string]string {
 	versions := map[string]string{}
 	if build, known := debug.ReadBuildInfo(); known {
@@ -170,16 +177,19 @@ func (c *Conn) InfoFields(ctx context.Context, section string) (map[string]strin
 	return fields, nil
 }
 
-// Preflight checks that a market can live on the server at the other end: Redis 6.2 or newer (or Valkey, which reports
-// the version of Redis it is compatible with), done with loading, and not a replica that refuses writes. The error
-// wraps [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing to check, and does not pass.
+// Preflight checks that a market can live on the server at the other end: Redis 6.2 or
+// newer (or Valkey, which reports the version of Redis it is compatible with), done
+// with loading, and not a replica that refuses writes. The error wraps
+// [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing
+// to check, and does not pass.
 func Preflight(ctx context.Context, c *Conn) error {
 	is, err := c.InfoFields(ctx, "default")
 	if err != nil {
 		return err
 	}
 	var major, minor int
-	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor) // one that cannot be read is too old
+	// One that cannot be read is too old.
+	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor)
 	switch {
 	case major < 6 || major == 6 && minor < 2:
 		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", ErrUnsuitable, is["redis_version"])
@@ -192,15 +202,18 @@ func Preflight(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// A Starter starts a private server. Its errors are short, and wrap [ErrUnavailable] if this machine lacks something.
+// A Starter starts a private server. Its errors are short, and wrap [ErrUnavailable] if
+// this machine lacks something.
 type Starter interface {
 	Name() Name
 	Start(ctx context.Context) (*Server, error)
 }
 
-// Start returns the server a run should use. With choice empty it is the one at url, which is not contacted here, or if
-// that is nil the first of the starters that succeeds; the reasons of those that did not are kept in [Server.Passed].
-// With a choice, "url" or a starter's name, it is that one or an error, also where url comes from the environment.
+// Start returns the server a run should use. With choice empty it is the one at
+// url, which is not contacted here, or if that is nil the first of the starters
+// that succeeds; the reasons of those that did not are kept in [Server.Passed].
+// With a choice, "url" or a starter's name, it is that one or an error, also where
+// url comes from the environment.
 func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
 	if choice == NameURL || choice == "" && url != nil {
 		if url == nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// Counts is what a connection has carried. A round trip is a wait for the network: a write that follows a read,
-// so a pipeline is one however many commands it holds. Bytes are those of the Redis protocol, before TLS.
+// Counts is what a connection has carried. A round trip is a wait for the network: a
+// write that follows a read, so a pipeline is one however many commands it holds. Bytes
+// are those of the Redis protocol, before TLS.
 type Counts struct {
 	RoundTrips, Commands, BytesSent, BytesReceived int64
 }
@@ -33,15 +34,17 @@ func (c Counts) plus(b Counts, times int64) Counts {
 	return c
 }
 
-// Stats counts what connections carry, without allocating. What a [Conn] carries until Dial returns is left out, and so
-// are later handshakes (HELLO, AUTH, SELECT). MULTI and EXEC count as commands, and so does each command between them;
-// a command counts once it has ended. The zero value is ready, and several connections may count into one.
+// Stats counts what connections carry, without allocating. What a [Conn] carries until
+// Dial returns is left out, and so are later handshakes (HELLO, AUTH, SELECT). MULTI and
+// EXEC count as commands, and so does each command between them; a command counts once it
+// has ended. The zero value is ready, and several connections may count into one.
 type Stats struct {
 	mu     sync.Mutex
 	counts Counts
 }
 
-// CountInto returns a context under which [Dial] makes connections that count into s, and not each into its own.
+// CountInto returns a context under which [Dial] makes connections that count into
+// s, and not each into its own.
 func CountInto(ctx context.Context, s *Stats) context.Context {
 	return context.WithValue(ctx, contextKey("stats"), s)
 }
@@ -88,8 +91,8 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// counter is the redis.Hook that counts commands, and tells of an error whether anything had left by then. A
-// subscription's commands do not pass it, see countingConn.
+// counter is the redis.Hook that counts commands, and tells of an error whether anything
+// had left by then. A subscription's commands do not pass it, see countingConn.
 type counter struct{ meter *meter }
 
 func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -106,7 +109,8 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// judged counts the commands that one call sends, and returns its error, as [unsent] if nothing had left.
+// judged counts the commands that one call sends, and returns its error, as
+// [unsent] if nothing had left.
 func (m *meter) judged(commands int, call func() error) error {
 	m.calls.Add(1)
 	defer m.calls.Add(-1)
@@ -121,7 +125,8 @@ func (m *meter) judged(commands int, call func() error) error {
 	return err
 }
 
-// countingConn counts bytes, round trips, and commands that counter does not see: a subscription's, another module's.
+// countingConn counts bytes, round trips, and commands that counter does not see: a
+// subscription's, another module's.
 type countingConn struct {
 	net.Conn
 	meter *meter
@@ -162,8 +167,9 @@ func (c *countingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countingSyscallConn is a countingConn that still shows its socket, at which go-redis peeks before it uses an idle
-// connection: one that the server closed meanwhile is replaced before a command is written to it.
+// countingSyscallConn is a countingConn that still shows its socket, at which go-redis
+// peeks before it uses an idle connection: one that the server closed meanwhile is
+// replaced before a command is written to it.
 type countingSyscallConn struct {
 	*countingConn
 	syscall.Conn

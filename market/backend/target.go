@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Target says how to reach one Redis server. However it is printed or marshalled, the password is left out.
+// A Target says how to reach one Redis server. However it is printed or
+// marshalled, the password is left out.
 type Target struct {
 	Network  string // "tcp" or "unix"
 	Addr     string // host:port, or the path of the socket
@@ -23,7 +24,8 @@ type Target struct {
 	TLS      *tls.Config // nil means no TLS
 }
 
-// String returns the target as a URL without its secrets. A user's name alone is one (redis://PASSWORD@host).
+// String returns the target as a URL without its secrets. A user's name alone is
+// one (redis://PASSWORD@host).
 func (t Target) String() string {
 	switch {
 	case t.Password != "":
@@ -34,7 +36,8 @@ func (t Target) String() string {
 	return t.url(nil)
 }
 
-// Through is the same server reached at another address, host:port, such as that of a proxy before it.
+// Through is the same server reached at another address, host:port, such as
+// that of a proxy before it.
 func (t Target) Through(addr string) Target {
 	t.Network, t.Addr = "tcp", addr
 	return t
@@ -42,7 +45,8 @@ func (t Target) Through(addr string) Target {
 
 const hidden = "xxxxx" // as net/url has it
 
-// WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands alone.
+// WithoutPassword returns the target as a URL that can be typed again, with the user's
+// name, unless it stands alone.
 func (t Target) WithoutPassword() string {
 	if t.Username == "" || t.Password == "" {
 		return t.url(nil)
@@ -67,7 +71,8 @@ func (t Target) url(user *url.Userinfo) string {
 // Format prints String for every verb, so that %+v and %#v do not show the password either.
 func (t Target) Format(f fmt.State, verb rune) { fmt.Fprintf(f, fmt.FormatString(f, verb), t.String()) }
 
-// MarshalText returns String, so that JSON and structured logs do not show the password either.
+// MarshalText returns String, so that JSON and structured logs do not show the
+// password either.
 func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // ParseURL reads where a server is from one of
@@ -76,12 +81,14 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 //	rediss://[user[:password]@]host[:port][/db][?skip_verify=true]     (TLS)
 //	unix://[user[:password]@]/path/to/redis.sock[?db=N]
 //
-// The port is 6379 and the database 0 unless said otherwise. go-redis's other query parameters (max_retries, ...) are
-// refused, because they would undo what [Dial] needs to measure truthfully. Every error wraps [ErrURL] and repeats no
-// part of the URL, which may hold a piece of a password that was not percent-encoded.
+// The port is 6379 and the database 0 unless said otherwise. go-redis's other query
+// parameters (max_retries, ...) are refused, because they would undo what [Dial] needs to
+// measure truthfully. Every error wraps [ErrURL] and repeats no part of the URL, which
+// may hold a piece of a password that was not percent-encoded.
 func ParseURL(raw string) (Target, error) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") { // url.Error quotes the URL
+	// url.Error quotes the URL
+	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
 		return Target{}, fmt.Errorf("%w: it cannot be parsed, or has a '#', or an '@' after the host; %s", ErrURL, encodeHint)
 	}
 	if !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
@@ -110,14 +117,16 @@ func validPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-// TLSFiles names what a rediss:// connection needs beyond its URL. The zero value adds nothing.
+// TLSFiles names what a rediss:// connection needs beyond its URL. The zero
+// value adds nothing.
 type TLSFiles struct {
 	CA         string // PEM file of the authorities to trust, instead of the system's
 	Cert, Key  string // PEM files of a client certificate; both or neither
 	ServerName string // the name in the server's certificate, where it is not the URL's host
 }
 
-// Apply adds the files to the target's TLS settings. The error wraps [ErrURL] if these do not go together.
+// Apply adds the files to the target's TLS settings. The error wraps [ErrURL]
+// if these do not go together.
 func (f TLSFiles) Apply(t *Target) error {
 	switch {
 	case f == TLSFiles{}:

@@ -124,7 +124,8 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("redis://[", "]", "@host")
 	f.Add("redis:", "//", "@@host")
 	f.Fuzz(func(t *testing.T, before, middle, after string) {
-		// The secret stands where a password would: after a user's colon, with what the user forgot to encode.
+		// The secret stands where a password would: after a user's colon, with what the
+		// user forgot to encode.
 		got, err := backend.ParseURL(before + ":" + secret + middle + secret + "@" + after)
 		if err != nil {
 			if !errors.Is(err, backend.ErrURL) || strings.Contains(err.Error(), secret) {
@@ -138,7 +139,8 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// certificate writes a self-signed certificate for 127.0.0.1, which is its own authority, and its key.
+// certificate writes a self-signed certificate for 127.0.0.1, which is its own
+// authority, and its key.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
 	private := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -161,8 +163,8 @@ func write(t testing.TB, path string, data []byte) {
 	testkit.Succeeds(t, os.WriteFile(path, data, 0o600))
 }
 
-// tlsServer starts a server with a port that speaks TLS, and wants client certificates only if authClients is yes. The
-// target is that port.
+// tlsServer starts a server with a port that speaks TLS, and wants client certificates
+// only if authClients is yes. The target is that port.
 func tlsServer(t *testing.T, cert, key, authClients string) backend.Target {
 	t.Helper()
 	target := parse(t, "rediss://127.0.0.1")

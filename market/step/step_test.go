@@ -27,7 +27,8 @@ func TestObserverSeesEachStep(t *testing.T) {
 	}
 }
 
-// at starts a worker that comes to a step, and returns a channel that is closed when it is let go.
+// at starts a worker that comes to a step, and returns a channel that is closed
+// when it is let go.
 func at(ctx context.Context, g *step.Gate, name step.Name) <-chan struct{} {
 	passed := make(chan struct{})
 	go func() {
@@ -70,7 +71,8 @@ func TestOpenGateHoldsNobody(t *testing.T) {
 	<-g.Reached()
 }
 
-// passing lets a worker pass steps in a goroutine, and reports where it is held; closed at its end.
+// passing lets a worker pass steps in a goroutine, and reports where it is
+// held; closed at its end.
 func passing(t *testing.T, steps []step.Name, points ...step.Point) (*step.Gate, <-chan step.Name) {
 	t.Helper()
 	held := make(chan step.Name)

@@ -1,8 +1,9 @@
-// Package reference holds the numbers that others published, to be shown beside the measured ones.
+// Package reference holds the numbers that others published, to be shown beside
+// the measured ones.
 //
-// The numbers are data: published.csv, next to this file, says what was printed where, and SOURCES.md who printed it
-// and how sure each cell is. This package only reads them. What the numbers are said to show is judged in package
-// bench.
+// The numbers are data: published.csv, next to this file, says what was printed where,
+// and SOURCES.md who printed it and how sure each cell is. This package only reads them.
+// What the numbers are said to show is judged in package bench.
 package reference
 
 import (
@@ -51,7 +52,8 @@ func Rows() []Row {
 	return slices.DeleteFunc(all(), func(r Row) bool { return r.Source != Book })
 }
 
-// Table returns the rows by mix, as the last of the book's tables does, which repeats those before it.
+// Table returns the rows by mix, as the last of the book's tables does, which
+// repeats those before it.
 func Table() []Row {
 	rows := Rows()
 	slices.SortStableFunc(rows, func(a, b Row) int {
@@ -60,7 +62,8 @@ func Table() []Row {
 	return rows
 }
 
-// all reads published.csv, which is a part of this program: a test compares each cell with what is read.
+// all reads published.csv, which is a part of this program: a test compares
+// each cell with what is read.
 func all() (rows []Row) {
 	records, _ := csv.NewReader(strings.NewReader(published)).ReadAll()
 	for _, rec := range records[1:] {

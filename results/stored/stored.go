@@ -1,6 +1,7 @@
-// Package stored is what all that marketsim stores has in common: how a run ended, and how a file is read that
-// somebody else may have written or cut short. What the files hold is told by those who store it: package
-// bench/result for measurements, package verify for findings.
+// Package stored is what all that marketsim stores has in common: how a run ended,
+// and how a file is read that somebody else may have written or cut short. What the
+// files hold is told by those who store it: package bench/result for measurements,
+// package verify for findings.
 package stored
 
 import (
@@ -36,7 +37,8 @@ func (s Status) Check() error {
 // MaxBytes is how many bytes a stored result has at most.
 const MaxBytes = 192 << 20
 
-// Open opens a stored file that is no larger than this. It refuses what is no regular file: a pipe may have no end.
+// Open opens a stored file that is no larger than this. It refuses what is no regular
+// file: a pipe may have no end.
 func Open(path string, most int64) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -60,7 +62,8 @@ func Encode(w io.Writer, what string, all any, indent string) error {
 	return nil
 }
 
-// Decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
+// Decode reads one JSON value, of which command makes another, and says in
+// words what is wrong with it.
 func Decode(r io.Reader, into any, command string) error {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	switch {
@@ -72,8 +75,9 @@ func Decode(r io.Reader, into any, command string) error {
 	return Unmarshal(text, into, command)
 }
 
-// Unmarshal is Decode of a text. A field that into does not have is an error: what was damaged would be read as if it
-// were not there. The rest is read all the same, so that a version in it can tell who wrote it.
+// Unmarshal is Decode of a text. A field that into does not have is an error: what was
+// damaged would be read as if it were not there. The rest is read all the same, so that a
+// version in it can tell who wrote it.
 func Unmarshal(text []byte, into any, command string) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return fmt.Errorf("it is empty; make it anew with '%s'", command)

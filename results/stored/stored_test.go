@@ -23,7 +23,8 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// What cannot be read is told in words, and never as an error that counts as a lost connection.
+// What cannot be read is told in words, and never as an error that counts as a
+// lost connection.
 func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"":              "it is empty; make it anew with 'marketsim x'",
@@ -43,8 +44,8 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestDamagedName: each flip of a bit in a field's name is noticed, but for one that makes a letter a capital: such a
-// field is read as before.
+// TestDamagedName: each flip of a bit in a field's name is noticed, but for one that
+// makes a letter a capital: such a field is read as before.
 func TestDamagedName(t *testing.T) {
 	const text = `{"seconds":1,"bought":2,"rows":[{"p99":3}]}`
 	type row struct {

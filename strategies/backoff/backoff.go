@@ -1,7 +1,9 @@
-// Package backoff says how long to wait before something is tried again, and how often it is tried.
+// Package backoff says how long to wait before something is tried again, and
+// how often it is tried.
 //
-// A wait that grows with each failure thins out the tries of many clients; a random part keeps those who failed
-// together from meeting again. In the simulation of the source, full jitter does the least work.
+// A wait that grows with each failure thins out the tries of many clients; a random part
+// keeps those who failed together from meeting again. In the simulation of the source,
+// full jitter does the least work.
 //
 // Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 package backoff
@@ -15,7 +17,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The kinds of back-off: how the wait after the n-th failure, counted from 0, follows from a base and a cap.
+// The kinds of back-off: how the wait after the n-th failure, counted from 0,
+// follows from a base and a cap.
 const (
 	None         = "none"         // base
 	Exponential  = "exp"          // min(cap, base x 2^n)
@@ -45,7 +48,8 @@ func Check(v param.Values) error {
 	return nil
 }
 
-// Waits are the waits between the tries of one thing, and, after Reset, of the next. It is for one goroutine.
+// Waits are the waits between the tries of one thing, and, after Reset, of the
+// next. It is for one goroutine.
 type Waits struct {
 	kind      string
 	base, cap time.Duration
@@ -89,7 +93,8 @@ func (w *Waits) Longest() time.Duration {
 // Reset begins with the first try again.
 func (w *Waits) Reset() { w.failed, w.last = 0, w.base }
 
-// Next is how long to wait after one more failure. It reports false when there were as many tries as may be.
+// Next is how long to wait after one more failure. It reports false when there
+// were as many tries as may be.
 func (w *Waits) Next() (time.Duration, bool) {
 	doubled := w.base << min(w.failed, 40)
 	if doubled <= 0 || doubled > w.cap { // it may have overflowed
@@ -113,7 +118,8 @@ func (w *Waits) Next() (time.Duration, bool) {
 	return between(w.last-part, w.last+part), true
 }
 
-// Sleep returns when d has passed or it is woken; nil: nobody wakes it. It returns ctx's error when ctx ends first.
+// Sleep returns when d has passed or it is woken; nil: nobody wakes it. It returns
+// ctx's error when ctx ends first.
 func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
 	select {
 	case <-time.After(d):

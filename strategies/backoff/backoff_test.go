@@ -50,7 +50,8 @@ func TestWaitsStayInTheirBounds(t *testing.T) {
 			if low[n] < from || high[n] > to {
 				t.Errorf("%v: after failure %d from %s to %s, want %s to %s", c.values, n+1, low[n], high[n], from, to)
 			}
-			// Of 2,000 random waits some come close to each end; what decorrelated reaches depends on the waits before.
+			// Of 2,000 random waits some come close to each end; what decorrelated
+			// reaches depends on the waits before.
 			if c.values["backoff"] != "decorrelated" && (low[n] > from+(to-from)/10 || high[n] < to-(to-from)/10) {
 				t.Errorf("%v: after failure %d only from %s to %s of %s to %s", c.values, n+1, low[n], high[n], from, to)
 			}

@@ -1,5 +1,6 @@
-// Package catalogue joins the light strategies and locks with the locks that have dependencies of their own, which
-// importers of package strategies are spared. Adding such a lock takes its package and one line here.
+// Package catalogue joins the light strategies and locks with the locks that have
+// dependencies of their own, which importers of package strategies are spared. Adding
+// such a lock takes its package and one line here.
 package catalogue
 
 import (

@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-// Every key that a strategy and its locks may leave is found by its name, where a run's note is lost.
+// Every key that a strategy and its locks may leave is found by its name, where
+// a run's note is lost.
 func TestLeftoversAreFound(t *testing.T) {
 	conn := testkit.Dial(t, testkit.Embedded(t))
 	full := catalogue.Full()
@@ -57,7 +58,8 @@ func TestLockKeysStop(t *testing.T) {
 	}
 }
 
-// withLocks are the valid specs of a strategy with each lock, also those that leave keys of their own.
+// withLocks are the valid specs of a strategy with each lock, also those that
+// leave keys of their own.
 func withLocks(full strategies.Catalogue, strategy strategies.Strategy) (all []strategies.Spec) {
 	texts := []string{strategy.Name}
 	for _, kind := range full.Locks {

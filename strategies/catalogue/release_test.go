@@ -14,8 +14,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// The table of faults says "it releases in one command" of a lock whose release reports no step.Looked. That is true of
-// every lock in Redis, with the parameters that the table plays it with.
+// The table of faults says "it releases in one command" of a lock whose release
+// reports no step.Looked. That is true of every lock in Redis, with the parameters
+// that the table plays it with.
 func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 	direct := testkit.Local(t)
 	proxy := testkit.StartProxy(t, direct)
@@ -29,7 +30,8 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 			releasing, looked := false, false
 			p, closer, err := spec.Open(strategies.Env{
 				Redis: testkit.Dial(t, proxy.Server()).Client, Keys: testkit.Keys(t),
-				Dial: func(context.Context) (*redis.Client, error) { return testkit.Dial(t, direct).Client, nil }, // for renewals
+				// For renewals.
+				Dial: func(context.Context) (*redis.Client, error) { return testkit.Dial(t, direct).Client, nil },
 				Steps: func(_ context.Context, at step.Name) {
 					switch at {
 					case step.BeforeRelease:

@@ -19,9 +19,9 @@ import (
 // shortTTL is the TTL that the suite waits for.
 const shortTTL = 200 * time.Millisecond
 
-// Every lock that needs one Redis keeps what it promises, renewed in the background too where it can be. Locks that
-// need other servers call locktest.Run beside those, see TestRedlockConforms. Renewal by a watchdog is the same on
-// every server.
+// Every lock that needs one Redis keeps what it promises, renewed in the background too
+// where it can be. Locks that need other servers call locktest.Run beside those, see
+// TestRedlockConforms. Renewal by a watchdog is the same on every server.
 func TestLocksConform(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -38,8 +38,9 @@ func TestLocksConform(t *testing.T) {
 	})
 }
 
-// conforms runs the suite. With all hooks there, no promise may stay unchecked but what is expected to. Two locks need
-// more time on a busy machine, because their waiters must run in time too.
+// conforms runs the suite. With all hooks there, no promise may stay unchecked but
+// what is expected to. Two locks need more time on a busy machine, because their
+// waiters must run in time too.
 func conforms(t *testing.T, r locktest.Redis, unchecked ...string) {
 	t.Helper()
 	if r.TTL == 0 {
@@ -79,7 +80,8 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 		{"set-px", "get", "on", 0},
 		{"set-px", "release", "watch", 0},
 		{"reentrant-local", "renewals", "4", 0},
-		{"redisson", "lease", "2s", 2 * time.Second}, // which does not grow with the TTL when the suite tries again
+		// Which does not grow with the TTL when the suite tries again.
+		{"redisson", "lease", "2s", 2 * time.Second},
 	} {
 		t.Run(c.lock+":"+c.param+"="+c.value, func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +92,8 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 	}
 }
 
-// Locks by commands that not every server has, on one that has them. No server that can be had has DELEX:
-// miniredis does.
+// Locks by commands that not every server has, on one that has them. No server that can
+// be had has DELEX: miniredis does.
 func TestLocksByNewerCommandsConform(t *testing.T) {
 	t.Parallel()
 	watched := testkit.Must(lock.WithWatchdog(kind(t, "set-px")))(t)
@@ -117,7 +119,8 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 	}
 }
 
-// newer starts a server of PATH that has the commands that a lock needs. The test needs "newer", see testkit.Require.
+// newer starts a server of PATH that has the commands that a lock needs. The test needs
+// "newer", see testkit.Require.
 func newer(t *testing.T, k lock.Kind, v param.Values) *backend.Server {
 	t.Helper()
 	var lacking []string

@@ -10,14 +10,17 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The locks of this file are released by DEL, whoever holds the key by then. set-px is what corrects them.
+// The locks of this file are released by DEL, whoever holds the key by then.
+// set-px is what corrects them.
 
-// existsSet is the lock that everybody thinks of first: EXISTS, and if there is no key, SET; released by DEL.
+// existsSet is the lock that everybody thinks of first: EXISTS, and if there is
+// no key, SET; released by DEL.
 //
-// What breaks it: two workers that read at the same time both find it free and hold it (scenario expired-race). The
-// first to finish frees it for a third, because DEL does not check whose lock it deletes. It never expires: a holder
-// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire).
-// Source: what the SETNX command was made to replace; still found in tutorials and reviews.
+// What breaks it: two workers that read at the same time both find it free and hold it
+// (scenario expired-race). The first to finish frees it for a third, because DEL does not
+// check whose lock it deletes. It never expires: a holder that dies holds it for good,
+// and so does one whose reply to SET was lost (lost-acquire). Source: what the SETNX
+// command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
 	return polling(Kind{
 		Name:     "exists-set",
@@ -34,7 +37,8 @@ func existsSet() Kind {
 			}
 			h.env.Steps.At(ctx, step.Looked)
 			if err := h.rdb.Set(ctx, h.key, anybody, 0).Err(); err != nil {
-				// If someone else took the lock meanwhile, this frees theirs. Without it, our own stays for good.
+				// If someone else took the lock meanwhile, this frees theirs. Without it,
+				// our own stays for good.
 				return false, h.undone(ctx, err, false, h.del)
 			}
 			return true, nil
@@ -42,12 +46,14 @@ func existsSet() Kind {
 	})
 }
 
-// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles a loser gives up at once, as Try does.
+// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles a loser
+// gives up at once, as Try does.
 //
-// What breaks it: it never expires, so a holder that dies holds it for good (scenario crash-holding). The key does not
-// say whose it is: nobody can give back a lock whose reply was lost (lost-acquire), and whoever deletes the key of a
-// holder that looks dead lets in a second worker, and the first one's DEL a third.
-// Source: articles that explain SETNX by a lock; redis.io/commands/setnx advises SET instead.
+// What breaks it: it never expires, so a holder that dies holds it for good (scenario
+// crash-holding). The key does not say whose it is: nobody can give back a lock whose
+// reply was lost (lost-acquire), and whoever deletes the key of a holder that looks dead
+// lets in a second worker, and the first one's DEL a third. Source: articles that explain
+// SETNX by a lock; redis.io/commands/setnx advises SET instead.
 func setNXFixed() Kind {
 	return polling(Kind{
 		Name:     "setnx-fixed",
@@ -61,11 +67,13 @@ func setNXFixed() Kind {
 	})
 }
 
-// setExFixed is the short form of SET's page: SET key 1 EX NX (PX where TTL is not whole seconds), released by DEL.
+// setExFixed is the short form of SET's page: SET key 1 EX NX (PX where TTL is not
+// whole seconds), released by DEL.
 //
-// What breaks it: the key does not say whose it is. A holder whose lease has expired releases the lock of the next one
-// (scenario pause-release), beside which a third then holds it. An acquisition whose reply is lost gives nothing back.
-// Source: redis.io/commands/set, "Patterns", before it is made "more robust".
+// What breaks it: the key does not say whose it is. A holder whose lease has expired
+// releases the lock of the next one (scenario pause-release), beside which a third then
+// holds it. An acquisition whose reply is lost gives nothing back. Source:
+// redis.io/commands/set, "Patterns", before it is made "more robust".
 func setExFixed() Kind {
 	return polling(Kind{
 		Name:     "set-ex-fixed",
@@ -79,12 +87,14 @@ func setExFixed() Kind {
 	})
 }
 
-// setExCompare is set-ex-fixed with a random token in the key. Its holder releases it by GET, compare, DEL.
+// setExCompare is set-ex-fixed with a random token in the key. Its holder
+// releases it by GET, compare, DEL.
 //
-// What breaks it: if the lease expires between GET and DEL and the next worker takes the lock, the DEL deletes that
-// worker's lock (scenario pause-in-release). set-px does both in one script, setnx under WATCH. An acquisition whose
-// reply was lost keeps the lock until it expires (lost-acquire), unless lost-reply=released.
-// Source: articles that stop one step before the script of redis.io/commands/set.
+// What breaks it: if the lease expires between GET and DEL and the next worker takes the
+// lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both
+// in one script, setnx under WATCH. An acquisition whose reply was lost keeps the lock
+// until it expires (lost-acquire), unless lost-reply=released. Source: articles that stop
+// one step before the script of redis.io/commands/set.
 func setExCompare() Kind {
 	return polling(Kind{
 		Name:     "set-ex-compare",
@@ -98,19 +108,25 @@ func setExCompare() Kind {
 	})
 }
 
-// getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter that
-// finds the time past replaces it by GETSET, and holds the lock if GETSET returns the time that it had read. A release
-// is DEL; with release=in-time a holder whose time is past, by its own clock, leaves the key.
+// getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX
+// of that time. A waiter that finds the time past replaces it by GETSET, and holds the
+// lock if GETSET returns the time that it had read. A release is DEL; with
+// release=in-time a holder whose time is past, by its own clock, leaves the key.
 //
 // What breaks it:
-//   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
-//   - Waiters that come too late for a lock that has ended replace its new holder's time by theirs. If theirs is
-//     earlier, because of a clock again, the holder loses the lock before its time.
-//   - A waiter that finds the time past just when the lock is released puts its time into a lock that nobody holds.
-//   - No owner. A late holder deletes the lock of the next one (pause-release), with release=in-time if it is paused
-//     between reading its clock and DEL (pause-in-release). A lost reply leaves the lock (lost-acquire).
+//   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes
+//     it (scenario clock-ahead).
+//   - Waiters that come too late for a lock that has ended replace its new holder's
+//     time by theirs. If theirs is earlier, because of a clock again, the holder loses
+//     the lock before its time.
+//   - A waiter that finds the time past just when the lock is released puts its time into
+//     a lock that nobody holds.
+//   - No owner. A late holder deletes the lock of the next one (pause-release), with
+//     release=in-time if it is paused between reading its clock and DEL
+//     (pause-in-release). A lost reply leaves the lock (lost-acquire).
 //
-// Source: articles after redis.io/commands/setnx, "Design pattern: locking with SETNX", which has release=in-time.
+// Source: articles after redis.io/commands/setnx, "Design pattern: locking with
+// SETNX", which has release=in-time.
 func getSet() Kind {
 	return polling(Kind{
 		Name:         "getset",
@@ -161,10 +177,13 @@ func getSetHold(h *hold) {
 		}
 		cmd := redis.NewStringCmd(ctx, "getset", h.key, end)
 		if err := h.rdb.Process(ctx, cmd); errors.Is(err, redis.Nil) {
-			return false, nil // it was released meanwhile; now the key holds a time, and nobody holds the lock
+			// It was released meanwhile; now the key holds a time, and nobody
+			// holds the lock.
+			return false, nil
 		}
 		replaced, err := cmd.Int64()
-		return err == nil && replaced == held, err // if it replaced another time, another waiter was faster
+		// If it replaced another time, another waiter was faster.
+		return err == nil && replaced == held, err
 	}
 	h.Release = func(ctx context.Context) error {
 		if h.env.Params.Text(getSetReleaseParam) == releaseInTime {
@@ -182,7 +201,8 @@ const anybody = "1" // what the key of a lock without an owner holds
 // del is a release by DEL, whoever holds the lock.
 func (h *hold) del(ctx context.Context) error { return h.releases(h.rdb.Del(ctx, h.key).Result()) }
 
-// compareThenDelete is a release by GET and DEL, which deletes another's lock if this one expires in between.
+// compareThenDelete is a release by GET and DEL, which deletes another's lock if
+// this one expires in between.
 func (h *hold) compareThenDelete(ctx context.Context) error {
 	if err := h.mine(ctx, h.rdb); err != nil {
 		return h.releases(0, err)

@@ -7,7 +7,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// The key does not say whose it is: whoever believes the holder dead frees a lock that is held.
+// The key does not say whose it is: whoever believes the holder dead frees a
+// lock that is held.
 func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		holder := b.try(b.worker("setnx-fixed", setting{}))
@@ -21,8 +22,8 @@ func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 	})
 }
 
-// Without a token they cannot know whose the lock is: they leave their own, to expire if it does, rather than free
-// another's.
+// Without a token they cannot know whose the lock is: they leave their own, to expire if
+// it does, rather than free another's.
 func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 	for lockName, command := range map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"} {
 		t.Run(lockName, func(t *testing.T) {

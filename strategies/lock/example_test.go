@@ -17,10 +17,11 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Ten instances of a service come at the same moment to run today's draw, and one comes late. Whatever the lock, the
-// late one draws again where the winner releases the lock, or where its draw outlasts the lease. What helps is a key
-// that is named by the day, outlives the day and is never released. Of a winner who dies in the draw see the scenario
-// lottery of package fault.
+// Ten instances of a service come at the same moment to run today's draw, and one comes
+// late. Whatever the lock, the late one draws again where the winner releases the lock,
+// or where its draw outlasts the lease. What helps is a key that is named by the day,
+// outlives the day and is never released. Of a winner who dies in the draw see the
+// scenario lottery of package fault.
 func ExampleLocker_try() {
 	ctx := context.Background()
 	server, err := embedded.Starter{}.Start(ctx)

@@ -67,7 +67,8 @@ func TestGetSetTakeoverByDelLetsTwoIn(t *testing.T) {
 	})
 }
 
-// As published, whoever was holder once releases. Only with release=in-time a late holder looks at its clock first.
+// As published, whoever was holder once releases. Only with release=in-time a late
+// holder looks at its clock first.
 func TestGetSetReleaseAfterItsTime(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		for _, c := range []struct {

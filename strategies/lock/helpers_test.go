@@ -44,7 +44,8 @@ func newBench(t testing.TB, s *backend.Server) *bench {
 	return &bench{TB: t, server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t)}
 }
 
-// unhurried lets acquisitions take as long as a busy machine needs, unless the test says how long.
+// unhurried lets acquisitions take as long as a busy machine needs, unless the
+// test says how long.
 func unhurried(params param.Values) param.Values {
 	all := param.Values{lock.TimeoutParam.Name: soon.String()}
 	maps.Copy(all, params)
@@ -93,7 +94,8 @@ type setting struct {
 	process *lock.Process
 }
 
-// worker opens a lock, with "+watchdog" behind its name for one that is renewed in the background.
+// worker opens a lock, with "+watchdog" behind its name for one that is renewed
+// in the background.
 func (b *bench) worker(lockName string, s setting) *worker {
 	b.Helper()
 	bare, watched := strings.CutSuffix(lockName, "+watchdog")

@@ -52,8 +52,8 @@ func (s sees) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // errNoServer is what a connection meets where there is none.
 var errNoServer = errors.New("no server")
 
-// answers is a server in a function, for tests on synctest's clock: a command takes exactly as long as it sleeps. True
-// means that the lock is given, or was the caller's.
+// answers is a server in a function, for tests on synctest's clock: a command takes
+// exactly as long as it sleeps. True means that the lock is given, or was the caller's.
 type answers func(cmd redis.Cmder) bool
 
 // client is a connection to it, which the caller closes.

@@ -20,24 +20,30 @@ import (
 
 // Kind describes a lock and makes Lockers of it.
 type Kind struct {
-	Name     string   // as in a spec
-	Summary  string   // one line
-	Source   string   // book section, paper, command page; of another module's code it begins with the module
+	Name    string // as in a spec
+	Summary string // one line
+	// Book section, paper, command page; of another module's code it begins
+	// with the module.
+	Source   string
 	Wakes    string   // how a waiter learns that the lock is free: "poll", "notified", ...
 	Promises Promises // with default parameters
 
 	PromisesWith func(param.Values, *Promises) // changes them for other parameters; nil: nothing does
 	Params       []param.Param
-	Check        func(param.Values) error  // refuses parameters that are valid alone but not together; may be nil
-	Keys         func(key string) []string // that it may leave in Redis, given the key of its name; nil: just that one
-	Needs        Need
-	Commands     []Command // those that it sends with some parameters and that not every server has
-	// Shares says that its Lockers are SharedLockers; Promises.Shared, that readers and writers exclude each other.
+	// Refuses parameters that are valid alone but not together; may be nil.
+	Check func(param.Values) error
+	// That it may leave in Redis, given the key of its name; nil: just that one.
+	Keys     func(key string) []string
+	Needs    Need
+	Commands []Command // those that it sends with some parameters and that not every server has
+	// Shares says that its Lockers are SharedLockers; Promises.Shared, that readers and
+	// writers exclude each other.
 	Shares   bool
 	OwnClock bool // it reads its process's clock and not Env.Now: tests cannot set it wrong
 	Renews   bool // its leases have Renew, so that a watchdog can renew them
-	// Variants are what to add to Name for parameters that change what happens when a client or a server fails, such as
-	// "+watchdog" or ":expiry=pxat". The fault scenarios run with the lock and with each of these.
+	// Variants are what to add to Name for parameters that change what happens when a
+	// client or a server fails, such as "+watchdog" or ":expiry=pxat". The fault
+	// scenarios run with the lock and with each of these.
 	Variants []string
 	New      func(Env) (Locker, error) // for one worker
 	own      bool                      // New makes a Locker of this package: see opening
@@ -51,7 +57,8 @@ func (k Kind) AllKeys(key string) []string {
 	return k.Keys(key)
 }
 
-// NewerCommands are those that the lock sends with these parameters and that not every server has.
+// NewerCommands are those that the lock sends with these parameters and that
+// not every server has.
 func (k Kind) NewerCommands(v param.Values) []Command {
 	return slices.DeleteFunc(slices.Clone(k.Commands), func(c Command) bool { return v.Text(c.of) != c.choice })
 }
@@ -77,7 +84,8 @@ func All() []Kind {
 	}
 }
 
-// Parameters of several locks, also in other packages. Equal names, defaults and limits make runs comparable.
+// Parameters of several locks, also in other packages. Equal names, defaults and
+// limits make runs comparable.
 var (
 	PollParam = param.Duration("poll", time.Millisecond, 10*time.Microsecond,
 		"wait between two attempts to take the lock").As(param.Poll)
@@ -98,29 +106,35 @@ const (
 	NeedsEtcd      Need = "etcd"
 )
 
-// InRedis reports whether the lock is kept in Redis: in the market's, or in masters of its own.
+// InRedis reports whether the lock is kept in Redis: in the market's, or in
+// masters of its own.
 func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
 
 // Env is what a Locker works with.
 type Env struct {
-	Number  int                                          // of the worker, from 0, among those that share its market
-	Redis   *redis.Client                                // the worker's own connection
-	Dial    func(context.Context) (*redis.Client, error) // opens one more, for renewal and subscriptions
-	Key     func(name string) string                     // the key of the lock called name
+	// Of the worker, from 0, among those that share its market.
+	Number int
+	Redis  *redis.Client // the worker's own connection
+	// Opens one more, for renewal and subscriptions.
+	Dial    func(context.Context) (*redis.Client, error)
+	Key     func(name string) string // the key of the lock called name
 	Params  param.Values
 	Steps   step.Observer    // sees the steps that Locker lists; may be nil
 	Now     func() time.Time // the client's wall clock; nil means time.Now
 	Servers Servers
 	Traffic Traffic
-	Process *Process // what the workers of one process share; nil means that this worker is alone in its process
-	watched bool     // leases are renewed until they are released: see WithWatchdog
+	// What the workers of one process share; nil means that this worker is
+	// alone in its process.
+	Process *Process
+	watched bool // leases are renewed until they are released: see WithWatchdog
 }
 
 // Servers are those that a lock may need besides the market's Redis.
 type Servers struct {
-	Masters   []func(context.Context) (*backend.Conn, error) // each opens a connection to one of several
-	ZooKeeper []string                                       // host:port
-	Etcd      []string                                       // host:port
+	// Each opens a connection to one of several.
+	Masters   []func(context.Context) (*backend.Conn, error)
+	ZooKeeper []string // host:port
+	Etcd      []string // host:port
 }
 
 // Traffic is where a Locker counts what it exchanges with Servers. Nil counts nothing.
@@ -129,13 +143,15 @@ type Traffic struct {
 	Background *backend.Stats // for renewals and heartbeats
 }
 
-// Process is what the Lockers of one process share, such as one subscription. It is safe for concurrent use.
+// Process is what the Lockers of one process share, such as one subscription.
+// It is safe for concurrent use.
 type Process struct {
 	mu     sync.Mutex
 	shared map[string]any
 }
 
-// Share returns the value that an earlier call made for key. The first call makes it with create.
+// Share returns the value that an earlier call made for key. The first call
+// makes it with create.
 func Share[T any](p *Process, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +178,9 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds the parameters of
-// package backoff that it does not take already. Its Lockers wait as [Retries] says.
+// Polls completes the kind of a lock that waits by trying again and takes
+// [PollParam]: it adds the parameters of package backoff that it does not take
+// already. Its Lockers wait as [Retries] says.
 func Polls(k Kind) Kind {
 	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
@@ -203,16 +220,18 @@ func Lua(files embed.FS, names ...string) (text string) {
 
 // A Mutex is one acquisition of a lock in Redis by another module's code.
 type Mutex struct {
-	// Try makes one attempt. After another error than ErrHeld the lock may have been taken. It may be called again.
+	// Try makes one attempt. After another error than ErrHeld the lock may have been
+	// taken. It may be called again.
 	Try func(context.Context) error
-	// Unlock releases the lock, and Extend has the TTL begin again, over another connection than the worker's own. Both
-	// return ErrLost if the lock was not held.
+	// Unlock releases the lock, and Extend has the TTL begin again, over another
+	// connection than the worker's own. Both return ErrLost if the lock was not held.
 	Unlock func(context.Context) error
 	Extend func(context.Context, *redis.Client) error
 }
 
-// OfModule completes the kind of a polling lock that is another module's code. begin begins an acquisition of a key
-// under a random token. A module that insists takes any error of an attempt for a lock that is held, and tries again.
+// OfModule completes the kind of a polling lock that is another module's code. begin
+// begins an acquisition of a key under a random token. A module that insists takes any
+// error of an attempt for a lock that is held, and tries again.
 func OfModule(k Kind, insists bool, begin func(env Env, key, token string) Mutex) Kind {
 	k.OwnClock, k.Renews = true, true
 	return polling(k, func(h *hold) {

@@ -61,7 +61,8 @@ func TestParamsHaveACanonicalForm(t *testing.T) {
 	}
 }
 
-// A watchdog can be put over the locks that can be renewed, and a sentence says that it cannot over the others.
+// A watchdog can be put over the locks that can be renewed, and a sentence says
+// that it cannot over the others.
 func TestParamsWatchdogGoesOverWhatRenews(t *testing.T) {
 	for _, k := range lock.All() {
 		spec, err := strategies.Builtin().Parse("coarse:" + k.Name + "+watchdog")

@@ -16,8 +16,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// A hold is one acquisition of a lock in Redis, by Acquire or by Try. The function of a Kind sets how it is taken and
-// what its Lease can do. Once it is taken, its Lease is what the holder gets.
+// A hold is one acquisition of a lock in Redis, by Acquire or by Try. The function
+// of a Kind sets how it is taken and what its Lease can do. Once it is taken, its
+// Lease is what the holder gets.
 type hold struct {
 	Lease
 	locker *locker
@@ -29,14 +30,17 @@ type hold struct {
 	how    mode
 	waits  bool // it is Acquire, and not Try
 
-	// asked is when the request that took the lock was about to be sent: its TTL counts from then, however late the reply.
+	// asked is when the request that took the lock was about to be sent: its TTL counts
+	// from then, however late the reply.
 	asked time.Time
 
-	// take makes one attempt: true means held, false means that someone else holds the lock. It may be called again
-	// after false. True with an error means that the lock is held, but a later command of taking it failed.
+	// take makes one attempt: true means held, false means that someone else holds the
+	// lock. It may be called again after false. True with an error means that the lock is
+	// held, but a later command of taking it failed.
 	take func(context.Context) (bool, error)
 
-	// undo gives back what a failed attempt may have taken, unless lost-reply=kept; nil: the key has no owner.
+	// undo gives back what a failed attempt may have taken, unless lost-reply=kept;
+	// nil: the key has no owner.
 	undo func(context.Context) error
 
 	queues  bool          // who waits has a place, which undo gives up
@@ -54,7 +58,8 @@ const (
 
 func (h *hold) ttl() time.Duration { return h.env.Params.Duration(TTLParam) }
 
-// expiry is the TTL as SET and EXPIRE take it: in seconds, as in books, or, so that tests can be short, milliseconds.
+// expiry is the TTL as SET and EXPIRE take it: in seconds, as in books, or, so that
+// tests can be short, milliseconds.
 func (h *hold) expiry() (unit string, n int64) {
 	unit = "px"
 	if wholeSeconds(h.ttl()) {
@@ -65,7 +70,8 @@ func (h *hold) expiry() (unit string, n int64) {
 
 func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
 
-// releases returns what Release returns, given how many keys or entries the release found to be its own.
+// releases returns what Release returns, given how many keys or entries the
+// release found to be its own.
 func (h *hold) releases(found int64, err error) error {
 	if err := lost(found, err); err != nil {
 		return fmt.Errorf("release %s: %w", h.key, err)
@@ -73,7 +79,8 @@ func (h *hold) releases(found int64, err error) error {
 	return nil
 }
 
-// releasedBy completes a lock that a script releases, or undoes. It answers how many keys or entries were the holder's.
+// releasedBy completes a lock that a script releases, or undoes. It answers how many keys
+// or entries were the holder's.
 func (h *hold) releasedBy(script *redis.Script, keys []string, args ...any) {
 	h.Release = func(ctx context.Context) error { return h.releases(script.Run(ctx, h.rdb, keys, args...).Int64()) }
 	h.undo = h.Release
@@ -122,7 +129,8 @@ func lost(found int64, err error) error {
 	return err
 }
 
-// polling completes the kind of a lock that waits by trying again. fill completes one acquisition.
+// polling completes the kind of a lock that waits by trying again. fill
+// completes one acquisition.
 func polling(k Kind, fill func(*hold)) Kind {
 	return opening(Polls(k), func(l *locker) error {
 		l.fill = fill
@@ -130,7 +138,8 @@ func polling(k Kind, fill func(*hold)) Kind {
 	})
 }
 
-// opening completes a kind whose Lockers have something of their own: open completes a Locker.
+// opening completes a kind whose Lockers have something of their own: open
+// completes a Locker.
 func opening(k Kind, open func(*locker) error) Kind {
 	k.own = true
 	k.New = func(env Env) (Locker, error) {
@@ -174,7 +183,8 @@ func (k Kind) keeps(v param.Values) bool {
 	})
 }
 
-// locker is the Locker of every lock in Redis, whether its waiters try again by themselves or are notified.
+// locker is the Locker of every lock in Redis, whether its waiters try again by
+// themselves or are notified.
 type locker struct {
 	*Retries
 	env        Env
@@ -232,7 +242,8 @@ func (l *locker) hold(name string, how mode, waits bool) *hold {
 	return h
 }
 
-// attempt makes one attempt. After an error the lock is not held, as far as that could be made sure.
+// attempt makes one attempt. After an error the lock is not held, as far as
+// that could be made sure.
 func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
 	h.asked = time.Now()
 	taken, err := h.take(ctx)
@@ -253,7 +264,8 @@ func (h *hold) undone(ctx context.Context, cause error, held bool, release func(
 	return Undo(ctx, cause, held, release)
 }
 
-// until makes attempts, at least one, until one takes the lock or fails, Retries give up, or ctx ends.
+// until makes attempts, at least one, until one takes the lock or fails,
+// Retries give up, or ctx ends.
 func (l *locker) until(ctx context.Context, h *hold) (err error) {
 	var w *waiter
 	if l.hub != nil {
@@ -283,8 +295,9 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 // undoTimeout bounds the attempt to give back a lock that may have been taken.
 const undoTimeout = 2 * time.Second
 
-// Undo gives back the lock after an acquisition that failed with cause, and returns the cause. If it is not known that
-// the lock is held, it may be, because only the reply was lost: unless the cause is the server's answer.
+// Undo gives back the lock after an acquisition that failed with cause, and returns the
+// cause. If it is not known that the lock is held, it may be, because only the reply was
+// lost: unless the cause is the server's answer.
 func Undo(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
 	if _, answered := errors.AsType[redis.Error](cause); answered && !held {
 		return cause
@@ -298,7 +311,8 @@ func Undo(ctx context.Context, cause error, held bool, release func(context.Cont
 	return cause
 }
 
-// Retries says when the acquisitions of one Locker try again, and when they give up. It is not safe for concurrent use.
+// Retries says when the acquisitions of one Locker try again, and when they give up. It
+// is not safe for concurrent use.
 type Retries struct {
 	steps         step.Observer
 	waits         *backoff.Waits
@@ -321,7 +335,8 @@ func (r *Retries) Begin() {
 	r.waits.Reset()
 }
 
-// Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait, or ErrTimeout.
+// Next reports step.Waiting after an attempt that found the lock held, and returns how
+// long to wait, or ErrTimeout.
 func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	r.polls++
 	r.steps.At(ctx, step.Waiting)
@@ -333,13 +348,15 @@ func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	if !more {
 		return 0, triesError(r.waits.Tries())
 	}
-	return max(1, min(wait, max(left, r.poll))), nil // a wait that has grown does not outlast the time-out
+	// A wait that has grown does not outlast the time-out.
+	return max(1, min(wait, max(left, r.poll))), nil
 }
 
 // Polls is how many attempts have found a lock held: see PollsOf.
 func (r *Retries) Polls() int64 { return r.polls }
 
-// triesError is ErrTimeout where a number of tries ended the acquisition, and not the time-out.
+// triesError is ErrTimeout where a number of tries ended the acquisition, and
+// not the time-out.
 type triesError int
 
 func (n triesError) Error() string {

@@ -11,8 +11,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// An acquisition whose reply is lost keeps what it has taken, as published, or gives it back, as it says; setnx-fixed,
-// set-ex-fixed and getset cannot know whose the lock is. What it keeps is kept from its own worker too.
+// An acquisition whose reply is lost keeps what it has taken, as published, or gives it
+// back, as it says; setnx-fixed, set-ex-fixed and getset cannot know whose the lock is.
+// What it keeps is kept from its own worker too.
 func TestLostReplyIsKeptOrReleased(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)
@@ -52,8 +53,8 @@ func TestLostReplyIsKeptOrReleased(t *testing.T) {
 	}
 }
 
-// wantsNoReply fails the test if Try did not say that it has no reply; one that is swallowed looks like a lock that
-// somebody else holds.
+// wantsNoReply fails the test if Try did not say that it has no reply; one that is
+// swallowed looks like a lock that somebody else holds.
 func wantsNoReply(t *testing.T, err error, swallowed bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, lock.ErrHeld) != swallowed {
@@ -61,7 +62,8 @@ func wantsNoReply(t *testing.T, err error, swallowed bool) {
 	}
 }
 
-// One that is cut off halfway through looking after another's lock has nothing to give back.
+// One that is cut off halfway through looking after another's lock has nothing
+// to give back.
 func TestLostReplyLeavesAnothersLock(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)
@@ -176,7 +178,8 @@ func TestRWLocksLetReadersInTogetherAndWritersAlone(t *testing.T) {
 				second := read(t, other)
 				noWriter(t, one, "two readers have it")
 				release(t, second)
-				_ = lease.Release(t.Context()) // to rw-hash it was lost when the second came, to rw-naive when it left
+				// To rw-hash it was lost when the second came, to rw-naive when it left.
+				_ = lease.Release(t.Context())
 				c.leavesNothing()
 				release(t, write(t, other))
 			})

@@ -11,15 +11,18 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// queue is a fair lock. A worker that finds it held takes a place in line and sleeps. A release hands the lock to the
-// first in line, in the same script, and publishes the new holder's token, so that exactly that waiter wakes. The
-// waiter confirms, and then holds the lock for the whole TTL. Messages are hints: each waiter also tries every 100 ms,
-// or when the TTL has passed. One that has not done so or confirmed for five such intervals is skipped as dead.
+// queue is a fair lock. A worker that finds it held takes a place in line and sleeps. A
+// release hands the lock to the first in line, in the same script, and publishes the new
+// holder's token, so that exactly that waiter wakes. The waiter confirms, and then holds
+// the lock for the whole TTL. Messages are hints: each waiter also tries every 100 ms,
+// or when the TTL has passed. One that has not done so or confirmed for five such
+// intervals is skipped as dead.
 //
-// What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
-// longer). A waiter that was paused for more than five intervals starts again at the end of the line. Throughput on a
-// contended key is bounded by the time it takes to wake each next worker.
-// Source: queue locks; Redisson's RFairLock; Redis in Action, section 6.3.2, for arrival order with expiry.
+// What breaks it: as every lock with an expiry, a holder that is paused for longer
+// (+watchdog helps one that only works longer). A waiter that was paused for more than
+// five intervals starts again at the end of the line. Throughput on a contended key is
+// bounded by the time it takes to wake each next worker. Source: queue locks; Redisson's
+// RFairLock; Redis in Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
 	take, release := script("queue_line", "queue_take"), script("queue_line", "queue_release")
 	return subscribing(Kind{
@@ -53,18 +56,22 @@ var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
 
 const queuePatience = 5 // intervals that may pass without a sign of life
 
-// ticket is the lock of a bakery's counter: INCR takes a number, a second counter says how many numbers are done, and
-// whoever has the number after that holds the lock. Waiters GET the second counter again and again; a release
-// increments it by a script, so that only the number being served moves it on.
+// ticket is the lock of a bakery's counter: INCR takes a number, a second counter says
+// how many numbers are done, and whoever has the number after that holds the lock.
+// Waiters GET the second counter again and again; a release increments it by a script, so
+// that only the number being served moves it on.
 //
-// As published a waiter cannot give up, because nobody would move the line past its number. Here a number that is given
-// up at a time-out is put into a set, and the release that comes to it skips it. Try takes only one that is served.
+// As published a waiter cannot give up, because nobody would move the line past its
+// number. Here a number that is given up at a time-out is put into a set, and the release
+// that comes to it skips it. Try takes only one that is served.
 //
-// What breaks it: it never expires. A holder that dies blocks everybody behind it for good (scenario crash-holding),
-// and so does a waiter (crash-waiting). A client that loses the reply to INCR does not know its number, which then
-// blocks too (lost-acquire), and one whose library sends INCR again takes two (resent-acquire). If the counters are
-// lost the numbers repeat (restart-empty): a former holder then releases the lock of the present one.
-// Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", 1991, 2.2.
+// What breaks it: it never expires. A holder that dies blocks everybody behind it for
+// good (scenario crash-holding), and so does a waiter (crash-waiting). A client that
+// loses the reply to INCR does not know its number, which then blocks too (lost-acquire),
+// and one whose library sends INCR again takes two (resent-acquire). If the counters are
+// lost the numbers repeat (restart-empty): a former holder then releases the lock of the
+// present one. Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on
+// Shared-Memory Multiprocessors", 1991, 2.2.
 func ticket() Kind {
 	try, leave := script("ticket_try"), script("ticket_leave")
 	return polling(Kind{
@@ -73,8 +80,9 @@ func ticket() Kind {
 		Source:   "ticket lock; Mellor-Crummey and Scott, 1991",
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
-		// The counter of the numbers that are done, the counter of those that are taken, and the set of those that were given
-		// up. Together the counters say who holds the lock. They stay, so that numbers do not repeat.
+		// The counter of the numbers that are done, the counter of those that are taken,
+		// and the set of those that were given up. Together the counters say who holds
+		// the lock. They stay, so that numbers do not repeat.
 		Keys: func(key string) []string { return []string{key, key + ":taken", key + ":abandoned"} },
 	}, func(h *hold) {
 		var number int64 // 0: none was taken, as far as is known
@@ -94,7 +102,8 @@ func ticket() Kind {
 				return number > 0, err
 			}
 			served, err = h.ask(ctx, &number)
-			return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
+			// A number that was taken is given back, whatever failed.
+			return served || err != nil && number > 0, err
 		}
 	})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// patient waiters look once in an hour: nothing but a message wakes them, and nobody counts as dead.
+// patient waiters look once in an hour: nothing but a message wakes them, and
+// nobody counts as dead.
 var patient = param.Values{"look": "1h0m0s", "ttl": "2h0m0s", "timeout": "2h0m0s"}
 
 // inLine is how many stand in line.
@@ -80,14 +81,16 @@ func now(c *workers) int64 {
 	return clock.UnixMilli()
 }
 
-// A waiter that shows no sign of life for five looks loses its place, and comes back at the end of the line.
+// A waiter that shows no sign of life for five looks loses its place, and comes
+// back at the end of the line.
 func TestQueueSkipsTheDeadInLine(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead := c.hold(t.Context())
 		alive := c.kind.AllKeys(c.keys.Lock(name))[2]
-		tokens := c.conn.HKeys(t.Context(), alive).Val() // none: it has expired, and the waiter counts as dead
+		// None: it has expired, and the waiter counts as dead.
+		tokens := c.conn.HKeys(t.Context(), alive).Val()
 		next := c.wait(t.Context())
 		until(t, "the held waiter counts as dead", func() bool {
 			if len(tokens) == 0 {
@@ -107,7 +110,8 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 	})
 }
 
-// A waiter that died just before it was handed the lock does not confirm, and must not believe that it holds it.
+// A waiter that died just before it was handed the lock does not confirm, and must
+// not believe that it holds it.
 func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "20ms"})
@@ -123,7 +127,8 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 	})
 }
 
-// The one who gives up was handed the lock a moment ago, and the next would sleep for an hour.
+// The one who gives up was handed the lock a moment ago, and the next would
+// sleep for an hour.
 func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), patient)

@@ -47,7 +47,8 @@ func TestRedissonSubscribesOnceAProcessWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// The message of a release may be sent while the subscription is gone. It must not cost the 30 s that the holder had.
+// The message of a release may be sent while the subscription is gone. It must not cost
+// the 30 s that the holder had.
 func TestRedissonSurvivesALostSubscription(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Local(t))
@@ -64,7 +65,8 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "redisson"), param.Values{"lease": "1m0s"})
 		l, polls := c.worker(nil, nil), int64(0)
-		for ttl := 150 * time.Millisecond; polls == 0; ttl *= 4 { // on a busy machine it may be over before anybody looks
+		// on a busy machine it may be over before anybody looks
+		for ttl := 150 * time.Millisecond; polls == 0; ttl *= 4 {
 			dead := b.workers(kind(t, "redisson"), param.Values{"lease": ttl.String()}).worker(nil, nil)
 			b.acquire(dead) // and crashes
 			release(t, b.acquire(l))
@@ -76,7 +78,8 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 	})
 }
 
-// A release whose outcome is unknown ends the hold: the lock is not entered again under a watchdog that has stopped.
+// A release whose outcome is unknown ends the hold: the lock is not entered again under
+// a watchdog that has stopped.
 func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
@@ -116,7 +119,8 @@ func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
 	})
 }
 
-// The client sends a release again whose reply was lost: it is answered what the first one was, and counts down once.
+// The client sends a release again whose reply was lost: it is answered what the first
+// one was, and counts down once.
 func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Local(t))

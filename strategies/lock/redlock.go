@@ -14,21 +14,26 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// redlock takes the same key with the same random token on N independent masters, one after the other: SET NX PX, with
-// a time-out for each node that is far below the TTL. The lock is held when a majority has granted it and part of its
-// validity remains: TTL - time taken - drift, where drift is 1% of the TTL + 2 ms for clocks that run at different
-// rates. Otherwise it is given back on every node, also on those that refused or did not answer, and tried again after
-// a random delay. It is released on every node by compare-and-delete. A lease's context ends with the validity, by the
-// client's monotonic clock; an earlier loss goes unnoticed until a renewal or the release.
+// redlock takes the same key with the same random token on N independent masters, one
+// after the other: SET NX PX, with a time-out for each node that is far below the TTL.
+// The lock is held when a majority has granted it and part of its validity remains: TTL -
+// time taken - drift, where drift is 1% of the TTL + 2 ms for clocks that run at
+// different rates. Otherwise it is given back on every node, also on those that refused
+// or did not answer, and tried again after a random delay. It is released on every node
+// by compare-and-delete. A lease's context ends with the validity, by the client's
+// monotonic clock; an earlier loss goes unnoticed until a renewal or the release.
 //
-// What breaks it: the servers' clocks. A node whose clock jumps ahead, or that restarts without its data, forgets the
-// lock, and a second client can find a majority. A holder that is paused between its last look at its context and its
-// write writes too late, and there is no fencing token to stop it. A command that timed out may run when its node wakes
-// up; the key then stays for a TTL. Two clients that come at once can split the nodes, and none gets the lock.
+// What breaks it: the servers' clocks. A node whose clock jumps ahead, or that restarts
+// without its data, forgets the lock, and a second client can find a majority. A holder
+// that is paused between its last look at its context and its write writes too late, and
+// there is no fencing token to stop it. A command that timed out may run when its node
+// wakes up; the key then stays for a TTL. Two clients that come at once can split the
+// nodes, and none gets the lock.
 //
-// With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code by the published
-// steps does. If the clock is set back meanwhile, the lock seems valid for longer, and its holder works on beside the
-// next one (scenario clock-set-back). Source: redis.io, "Distributed Locks with Redis".
+// With clock=wall the client subtracts two readings of its wall clock and deducts no
+// drift, as code by the published steps does. If the clock is set back meanwhile, the
+// lock seems valid for longer, and its holder works on beside the next one (scenario
+// clock-set-back). Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
 	return opening(Polls(Kind{
 		Name: "redlock", Renews: true,
@@ -75,7 +80,8 @@ var (
 
 func redlockHold(h *hold, nodes, background masters) {
 	ttl, now := h.ttl(), time.Now
-	life := ttl - (ttl/100 + 2*time.Millisecond) // drift: the TTL may be shorter by the clock of another machine
+	// Drift: the TTL may be shorter by the clock of another machine.
+	life := ttl - (ttl/100 + 2*time.Millisecond)
 	if h.env.Params.Text(clockParam) == wallClock {
 		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
 	}
@@ -94,7 +100,8 @@ func redlockHold(h *hold, nodes, background masters) {
 			h.Noticed = noticed
 			return true, nil
 		}
-		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this.
+		// Delete the key wherever it may be, also when ctx has ended; the time-out of
+		// each node bounds this.
 		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -155,7 +162,8 @@ func (m masters) each(ctx context.Context, question ask) votes {
 	return v
 }
 
-// votes are the answers of masters. A question that failed may have been executed nevertheless.
+// votes are the answers of masters. A question that failed may have been
+// executed nevertheless.
 type votes struct {
 	of, yes  int
 	failures []error
@@ -184,7 +192,8 @@ func (v votes) stillHeld() error {
 	return fmt.Errorf("%d of %d masters agreed, and others failed: %w", v.yes, v.of, errors.Join(v.failures...))
 }
 
-// master is a connection that opens when it is needed, so that a node is used again as soon as it is back.
+// master is a connection that opens when it is needed, so that a node is used
+// again as soon as it is back.
 type master struct {
 	*background
 	timeout time.Duration

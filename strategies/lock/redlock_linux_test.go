@@ -18,7 +18,8 @@ func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 	}
 	for _, i := range []int{1, 2} {
 		testkit.Succeeds(t, syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP))
-		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) }) // otherwise Close waits for it
+		// Otherwise Close waits for it.
+		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) })
 	}
 	start := time.Now()
 	lease := q.acquire(l)

@@ -35,7 +35,8 @@ func newQuorum(t testing.TB) *quorum {
 func (q *quorum) env() lock.Env {
 	return lock.Env{
 		Key: q.keys.Lock, Servers: lock.Servers{Masters: servers.Dialers(q.nodes.Targets())},
-		Params: param.Values{"node-timeout": "2.5s"}, // the longest for the default TTL: a busy machine is slow
+		// The longest for the default TTL: a busy machine is slow.
+		Params: param.Values{"node-timeout": "2.5s"},
 	}
 }
 
@@ -126,7 +127,8 @@ func TestRedlockFailsWithThreeOfFiveDown(t *testing.T) {
 	q := newQuorum(t)
 	q.kill(0, 1, 4)
 	env := q.env()
-	env.Params["poll"], env.Params["timeout"] = "1h0m0s", "2h0m0s" // whoever tried again would not come back
+	// Whoever tried again would not come back.
+	env.Params["poll"], env.Params["timeout"] = "1h0m0s", "2h0m0s"
 	l := q.open(env)
 	takes := map[string]func(context.Context, string) (*lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
 	for what, take := range takes {
@@ -192,7 +194,8 @@ func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 	}
 }
 
-// The flaw that the doc comment admits: a master that restarts without its data votes twice.
+// The flaw that the doc comment admits: a master that restarts without its data
+// votes twice.
 func TestRedlockHasTwoHoldersWhenAMasterForgets(t *testing.T) {
 	q := newQuorum(t)
 	q.kill(3, 4)

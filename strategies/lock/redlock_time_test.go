@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// answeringMasters opens a redlock over five masters that are functions, for tests on synctest's clock.
+// answeringMasters opens a redlock over five masters that are functions, for
+// tests on synctest's clock.
 func answeringMasters(
 	t testing.TB, params param.Values, master func(i int) answers, now ...func() time.Time,
 ) lock.Locker {
@@ -34,7 +35,8 @@ func answeringMasters(
 	return l
 }
 
-// A TTL of a second less 1 % and 2 ms for drift is the longest that an acquisition may take, and how long it is valid.
+// A TTL of a second less 1 % and 2 ms for drift is the longest that an acquisition may
+// take, and how long it is valid.
 func TestRedlockCountsTheTimeTakenAndDrift(t *testing.T) {
 	const valid = 988 * time.Millisecond
 	for _, c := range []struct {
@@ -83,8 +85,9 @@ func TestRedlockCountsTheTimeTakenAndDrift(t *testing.T) {
 	}
 }
 
-// A client whose wall clock is set while it asks the masters. If that is what it reads, it works on beside the next
-// holder after a step back, and gives back what it was granted after a step ahead.
+// A client whose wall clock is set while it asks the masters. If that is what it
+// reads, it works on beside the next holder after a step back, and gives back what it
+// was granted after a step ahead.
 func TestRedlockByTheWallClockBelievesAStep(t *testing.T) {
 	const ttl = time.Second
 	for _, c := range []struct {
@@ -155,8 +158,9 @@ func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 	})
 }
 
-// Waits are random between nothing and twice the poll, so that clients that split the masters between them do not meet
-// again and again. Of 200 waits, that none is in the lowest quarter, or none in the highest, has a chance of 10^-25.
+// Waits are random between nothing and twice the poll, so that clients that split the
+// masters between them do not meet again and again. Of 200 waits, that none is in the
+// lowest quarter, or none in the highest, has a chance of 10^-25.
 func TestRedlockWaitsForARandomTime(t *testing.T) {
 	const poll, waits = time.Second, 200
 	synctest.Test(t, func(t *testing.T) {

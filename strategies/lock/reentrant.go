@@ -16,18 +16,23 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
-// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). The holder is a random name
-// that a worker makes when it enters a free lock. While it is in, Acquire and Try by the same Locker enter again.
+// reentrant is a hash of its holder to how often that has entered, with an expiry that
+// each entry sets again. One script enters; one leaves, and answers nothing (not yours),
+// 0 (still held) or 1 (freed). The holder is a random name that a worker makes when it
+// enters a free lock. While it is in, Acquire and Try by the same Locker enter again.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
-//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, such as the name of a thread,
-//     two processes of that name are one holder: a late release by one leaves the other's lock (pause-release).
-//   - Entering again after the expiry takes it afresh. The older entry's release then frees it during the newer one.
-//   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
+//   - If one worker does two things at a time, the lock lets both in. With owner=fixed,
+//     such as the name of a thread, two processes of that name are one holder: a late
+//     release by one leaves the other's lock (pause-release).
+//   - Entering again after the expiry takes it afresh. The older entry's release then
+//     frees it during the newer one.
+//   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire),
+//     unless lost-reply=released.
 //
-// Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
+// Source: tutorials that rebuild the scripts of Redisson's RedissonLock;
+// java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
 	enters, leaves := script("reentrant_enter"), script("reentrant_leave")
 	return polling(Kind{
@@ -65,13 +70,15 @@ var ownerParam = param.Choice("owner", "the holder's name: a random one, or the 
 
 var reentrantRenew = script("reentrant_renew")
 
-// stayByScript completes a reentrant lock that one script enters, if nobody else is in, and another one leaves once,
-// which answers nil if the holder was not in. ends comes before the last time that it is left.
+// stayByScript completes a reentrant lock that one script enters, if nobody else is in,
+// and another one leaves once, which answers nil if the holder was not in. ends comes
+// before the last time that it is left.
 func (h *hold) stayByScript(
 	enter func(context.Context) (bool, error), leave func(context.Context) *redis.Cmd, ends func(),
 ) {
 	s := &stay{hold: h}
-	undo := func(ctx context.Context) error { // once, if the server has counted an entry whose reply was lost
+	// once, if the server has counted an entry whose reply was lost
+	undo := func(ctx context.Context) error {
 		n, err := h.rdb.HGet(ctx, h.key, h.token).Int()
 		if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
 			return nil
@@ -102,18 +109,21 @@ func (h *hold) stayByScript(
 	h.Abandon, h.take = ends, s.reentrantly
 }
 
-// stay is one holder's time with a reentrant lock, from its first entry to its last release.
+// stay is one holder's time with a reentrant lock, from its first entry to its
+// last release.
 type stay struct {
 	*hold
 	whole   Lease // what its entries have in common
 	entries int
 
-	first func(context.Context) (bool, error)        // enters a free lock
-	again func(context.Context) (bool, error)        // enters once more; false: the holder does not hold it any more
+	first func(context.Context) (bool, error) // enters a free lock
+	// Enters once more; false: the holder does not hold it any more.
+	again func(context.Context) (bool, error)
 	leave func(ctx context.Context, last bool) error // leaves once
 }
 
-// reentrantly takes the lock. A worker that holds it enters again; if it was lost, it starts as another holder.
+// reentrantly takes the lock. A worker that holds it enters again; if it was lost,
+// it starts as another holder.
 func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 	if in := s.locker.in[s.key]; in != nil {
 		held, err := in.again(ctx)
@@ -149,7 +159,8 @@ func (s *stay) entry() Lease {
 		if s.entries == 0 && s.locker.in[s.key] == s {
 			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
 		}
-		return s.leave(ctx, s.entries == 0) // once: after an error another one might leave the entry around this one
+		// Once: after an error another one might leave the entry around this one.
+		return s.leave(ctx, s.entries == 0)
 	}
 	lease.Abandon = func() { // the whole stay: the lock is one
 		left = true
@@ -161,28 +172,36 @@ func (s *stay) entry() Lease {
 	return lease
 }
 
-// reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The holder counts its entries itself,
-// so entering again sends nothing, and releases it by a compare-and-delete script.
+// reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The
+// holder counts its entries itself, so entering again sends nothing, and releases it by
+// a compare-and-delete script.
 //
-// It is renewed only if asked (renewals=4), at most four times, by one of ten goroutines beside the holder: a script
-// that compares the token and sets the expiry, then sleep for the whole TTL (renew=ttl). The first renewal comes at
-// once, and is of no use. With renew-by=xx it does not compare: SET XX PX.
+// It is renewed only if asked (renewals=4), at most four times, by one of ten goroutines
+// beside the holder: a script that compares the token and sets the expiry, then sleep for
+// the whole TTL (renew=ttl). The first renewal comes at once, and is of no use. With
+// renew-by=xx it does not compare: SET XX PX.
 //
 // What breaks it, and reentrant+watchdog corrects but for the lost reply:
-//   - It expires whatever its holder does, after its last renewal at the latest, and the holder does not notice
-//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock.
-//   - It is renewed when it is about to expire, often too late; a shorter renew corrects it. A renewal that failed is
-//     made again at once, again and again, and is not counted.
-//   - All locks of one Locker share one flag: the release of any ends the renewal of all, unless another one is taken
-//     before the renewer that sleeps looks at the flag again. Ten renewers that sleep renew no eleventh lock.
-//   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
-//     a crash the lock is held for good. reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
-//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then, whose lock the release of
-//     the former holder then deletes (pause-release).
-//   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
-//     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
+//   - It expires whatever its holder does, after its last renewal at the latest, and the
+//     holder does not notice (scenario stuck-goroutine): not even its release says so,
+//     although it deletes nobody else's lock.
+//   - It is renewed when it is about to expire, often too late; a shorter renew
+//     corrects it. A renewal that failed is made again at once, again and
+//     again, and is not counted.
+//   - All locks of one Locker share one flag: the release of any ends the renewal of all,
+//     unless another one is taken before the renewer that sleeps looks at the flag again.
+//     Ten renewers that sleep renew no eleventh lock.
+//   - Entering again succeeds although someone else holds the lock by then. With
+//     reenter=set the expiry is gone: after a crash the lock is held for good.
+//     reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
+//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by
+//     then, whose lock the release of the former holder then deletes (pause-release).
+//   - It takes an error of the connection for a lock that somebody else holds, and tries
+//     again until its time-out: also when the reply was lost and it waits for itself
+//     (lost-acquire), unless lost-reply=released.
 //
-// Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it; redis.io/commands/set (KEEPTTL).
+// Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it;
+// redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
 	return opening(Polls(Kind{
 		Name:         "reentrant-local",
@@ -241,7 +260,8 @@ func checkLocalRenewal(v param.Values) error {
 
 const renewers = 10 // how many locks of one worker are renewed at the same time
 
-// localRenewals is what all locks of a worker have in common: the flag that ends their renewals, and who renews.
+// localRenewals is what all locks of a worker have in common: the flag that ends
+// their renewals, and who renews.
 type localRenewals struct {
 	steps   step.Observer
 	times   int           // how often each lock is renewed
@@ -251,7 +271,8 @@ type localRenewals struct {
 	open    context.Context // ends with the Locker
 	end     context.CancelFunc
 	running sync.WaitGroup
-	busy    chan struct{} // has an element for each renewer at work; what waits for one goes on in order
+	// Has an element for each renewer at work; what waits for one goes on in order.
+	busy chan struct{}
 }
 
 func (r *localRenewals) fill(h *hold) {
@@ -322,23 +343,30 @@ func (r *localRenewals) Close() error {
 	return nil
 }
 
-// redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. A waiter
-// sleeps until a message says that the lock is free, or for the TTL that its holder has left. All workers of a process
-// share one subscription, and a message wakes one of them. A watchdog renews the lock for 30 s every 10 s; with
-// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again.
+// redisson is the lock of the Redisson library: a hash of holder to entries,
+// entered and left by script. A waiter sleeps until a message says that the lock is
+// free, or for the TTL that its holder has left. All workers of a process share one
+// subscription, and a message wakes one of them. A watchdog renews the lock for 30
+// s every 10 s; with lease=5s there is none. Acquire and Try of a name by the
+// Locker that holds it enter again.
 //
 // What breaks it:
-//   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
-//     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
-//   - An entry whose reply was lost is counted, and once more when it is sent again, but left once: the lock stays
-//     until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
-//   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
+//   - A holder that is paused for longer than the expiry writes although someone else
+//     holds the lock, and the watchdog also renews for a holder that is stuck. It tells
+//     nobody that a renewal has failed (redisson/redisson#4698).
+//   - An entry whose reply was lost is counted, and once more when it is sent again, but
+//     left once: the lock stays until it expires (lost-acquire, resent-acquire), unless
+//     lost-reply=released, which the library lacks.
+//   - Its release counts down before it deletes, which a server refuses whose
+//     memory is full (oom).
 //   - What is entered again after it has expired, as with reentrant.
-//   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that
-//     the holder had left, up to 30 s. After a broken subscription all waiters try again. Nobody stands in line: each
-//     process wakes one waiter, all but one in vain.
+//   - A lock that becomes free without a message (a key deleted by hand, a message
+//     dropped) costs a waiter the TTL that the holder had left, up to 30 s. After a
+//     broken subscription all waiters try again. Nobody stands in line: each process
+//     wakes one waiter, all but one in vain.
 //
-// Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
+// Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page
+// "Distributed locks and synchronizers".
 func redisson() Kind {
 	takes, releases := script("redisson_take"), script("redisson_release")
 	return subscribing(Kind{
@@ -349,9 +377,11 @@ func redisson() Kind {
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
 		},
-		Params:   []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
-		Keys:     func(key string) []string { return []string{key, key + ":released"} }, // the answer to the last release
-		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},             // not renewed; given back
+		Params: []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
+		// The answer to the last release.
+		Keys: func(key string) []string { return []string{key, key + ":released"} },
+		// Not renewed; given back.
+		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},
 	}, func(h *hold) {
 		h.channel = h.key + ":freed"
 		life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
@@ -370,7 +400,8 @@ func redisson() Kind {
 			h.again = time.Duration(left) * time.Millisecond
 			if left == 0 && h.env.Params.Text(leaseParam) == noLease {
 				endRenewals()
-				renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps) // it tells nobody of a loss
+				// It tells nobody of a loss.
+				renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps)
 				endRenewals = renewed.Abandon
 			}
 			return left == 0, nil
@@ -389,5 +420,6 @@ const noLease = "none"
 var leaseParam = param.Duration("lease", 0, 10*time.Millisecond,
 	"how long the lock is held at most; if given, there is no watchdog").Or(noLease)
 
-// answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
+// answerLife is how long the answer to a release is kept: Redisson's time-out
+// and wait, as often as it tries.
 const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)

@@ -59,7 +59,8 @@ func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
 	})
 }
 
-// The script of a release answers whether the lock is free, still held, or not the caller's: it leaves once.
+// The script of a release answers whether the lock is free, still held, or not
+// the caller's: it leaves once.
 func TestReentrantReleaseLeavesOnce(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("reentrant", setting{})
@@ -73,7 +74,8 @@ func TestReentrantReleaseLeavesOnce(t *testing.T) {
 
 var fixedOwner = param.Values{"owner": "fixed"}
 
-// What is entered again after it has expired is a new lock to the server: the release of the older entry frees it.
+// What is entered again after it has expired is a new lock to the server: the release
+// of the older entry frees it.
 func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 	for _, lockName := range []string{"reentrant", "redisson"} {
 		t.Run(lockName, func(t *testing.T) {
@@ -90,7 +92,8 @@ func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 	}
 }
 
-// Two processes that give the same name are one holder: both get in, and a late release frees what the other has.
+// Two processes that give the same name are one holder: both get in, and a late
+// release frees what the other has.
 func TestReentrantOfOneNameLetsTwoIn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		one, other := b.worker("reentrant", setting{params: fixedOwner}), b.worker("reentrant", setting{params: fixedOwner})
@@ -122,7 +125,8 @@ func TestReentrantIsLostToWhoTookItAfterItExpired(t *testing.T) {
 	})
 }
 
-// An entry whose reply was lost is taken back, and the one around it is not, whether or not the server counted it.
+// An entry whose reply was lost is taken back, and the one around it is not, whether
+// or not the server counted it.
 func TestReentrantLostReplyKeepsTheCount(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)

@@ -84,7 +84,8 @@ func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 	})
 }
 
-// A renewal that does not compare overwrites the next holder's token, and the late release then frees that one's lock.
+// A renewal that does not compare overwrites the next holder's token, and the late
+// release then frees that one's lock.
 func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate, renewals := step.Hold(step.Renewed), counter{}
@@ -107,7 +108,8 @@ func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 	})
 }
 
-// The flag that a release lowers is raised by the next lock, before the renewal of the first looks at it again.
+// The flag that a release lowers is raised by the next lock, before the renewal of
+// the first looks at it again.
 func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
@@ -128,7 +130,8 @@ func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 	})
 }
 
-// With one renewal to make, those that fail do not count, and nothing waits an hour for the next.
+// With one renewal to make, those that fail do not count, and nothing waits an
+// hour for the next.
 func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		failed, renewals := 0, counter{}
@@ -167,7 +170,8 @@ func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Entering again by SET drops the expiry, and whoever dies then holds the lock for good; KEEPTTL keeps it.
+// Entering again by SET drops the expiry, and whoever dies then holds the lock
+// for good; KEEPTTL keeps it.
 func TestReentrantLocalReentryBySet(t *testing.T) {
 	for how, expires := range map[string]bool{"set": false, "keepttl": true} {
 		t.Run(how, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// attempts are the times, since an acquisition began, at which a worker tried to take a lock that another holds, and
-// how the acquisition ended. Call it in a bubble.
+// attempts are the times, since an acquisition began, at which a worker tried to take a
+// lock that another holds, and how the acquisition ended. Call it in a bubble.
 func attempts(t *testing.T, params param.Values) (at []time.Duration, err error) {
 	t.Helper()
 	start := time.Now()
@@ -43,9 +43,11 @@ func TestPollsWaitAsTheirParametersSay(t *testing.T) {
 		at     []time.Duration
 	}{
 		{param.Values{"timeout": "3ms"}, ms(0, 1, 2, 3)},
-		{param.Values{"timeout": "3ms", "poll": "2ms"}, ms(0, 2, 4)}, // as ever: the last wait is a whole one
+		// As ever: the last wait is a whole one.
+		{param.Values{"timeout": "3ms", "poll": "2ms"}, ms(0, 2, 4)},
 		{param.Values{"timeout": "20ms", "backoff": "exp", "cap": "4ms"}, ms(0, 1, 3, 7, 11, 15, 19, 20)},
-		{param.Values{"timeout": "20ms", "backoff": "exp"}, ms(0, 1, 3, 7, 15, 20)}, // which a wait of 16 ms would pass
+		// Which a wait of 16 ms would pass.
+		{param.Values{"timeout": "20ms", "backoff": "exp"}, ms(0, 1, 3, 7, 15, 20)},
 		{param.Values{"tries": "3"}, ms(0, 1, 2)},
 		{param.Values{"tries": "1"}, ms(0)},
 	} {

@@ -9,16 +9,20 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// rwNaive is the first idea of a read-write lock on one instance: two keys, reader and writer, each 1 with an expiry. A
-// script sets the key of a reader (SET EX) unless there is a writer, or that of a writer (SET EX NX) unless there is a
-// reader. Either is released by DEL. It takes PX where TTL is not whole seconds. It does not promise to be shared.
+// rwNaive is the first idea of a read-write lock on one instance: two keys, reader
+// and writer, each 1 with an expiry. A script sets the key of a reader (SET EX)
+// unless there is a writer, or that of a writer (SET EX NX) unless there is a
+// reader. Either is released by DEL. It takes PX where TTL is not whole seconds. It
+// does not promise to be shared.
 //
-// What breaks it: the keys do not say whose they are. The first reader that leaves deletes the key of all, and a writer
-// enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
-// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each new reader sets the expiry again,
-// so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A writer
-// cannot enter again. Its two keys do not share a slot on Redis Cluster.
-// Source: articles on a read-write lock by two keys and a script, none in particular. rw-safe is the correction.
+// What breaks it: the keys do not say whose they are. The first reader that leaves
+// deletes the key of all, and a writer enters beside the others (scenario reader-leaves).
+// A holder that is late deletes the lock of the next one (pause-release). Whoever lost a
+// reply gives nothing back (lost-acquire). Each new reader sets the expiry again, so a
+// crashed reader counts for as long as others keep coming, and writers wait for a moment
+// without readers. A writer cannot enter again. Its two keys do not share a slot on Redis
+// Cluster. Source: articles on a read-write lock by two keys and a script, none in
+// particular. rw-safe is the correction.
 func rwNaive() Kind {
 	take := script("rw_naive_take")
 	return polling(Kind{
@@ -37,13 +41,16 @@ func rwNaive() Kind {
 	})
 }
 
-// rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of readers and the writer's token.
+// rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of
+// readers and the writer's token.
 //
-// What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another one when it
-// releases, and a writer enters while that one reads (scenario reader-late). Each new reader puts the expiry off,
-// so the count of a crashed reader stays while others keep coming; one whose lease is shorter ends that of the others
-// too. Writers wait for a moment without readers, which may never come. Its keys must lie in one slot on Redis Cluster.
-// Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
+// What breaks it: the readers are a number, not names. A reader that outlives the expiry
+// subtracts another one when it releases, and a writer enters while that one reads
+// (scenario reader-late). Each new reader puts the expiry off, so the count of a crashed
+// reader stays while others keep coming; one whose lease is shorter ends that of the
+// others too. Writers wait for a moment without readers, which may never come. Its keys
+// must lie in one slot on Redis Cluster. Source: rw-naive with a count of readers and a
+// writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
 	take, release := script("rw_keys_take"), script("rw_keys_release")
 	return polling(Kind{
@@ -67,17 +74,21 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 	return script.Run(ctx, h.rdb, h.keys, string(h.how), n, h.token, unit).Bool()
 }
 
-// rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
-// holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
-// held until its time-out has passed. Each time the lock is taken, the whole hash is set to expire after key-ttl, by
-// the server's clock. A field is deleted only if it holds the time of the releaser. It promises no sharing.
+// rwHash is a read-write lock in one hash, so that it works on Redis Cluster without
+// braces in its name. The field read holds the time at which the last reader came, and
+// write that of the writer, in ms by their own clocks. Each counts as held until its
+// time-out has passed. Each time the lock is taken, the whole hash is set to expire after
+// key-ttl, by the server's clock. A field is deleted only if it holds the time of the
+// releaser. It promises no sharing.
 //
-// What breaks it: it has room for the time of one reader. A second one overwrites the time of the first. When the
-// second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
-// (scenario reader-leaves). A client whose clock is ahead finds every time-out passed and takes what is held
-// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and to it the lock of
-// a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. A lock whose reply was lost is
-// kept (lost-acquire), unless lost-reply=released.
+// What breaks it: it has room for the time of one reader. A second one overwrites the
+// time of the first. When the second leaves, nothing says that the first still reads,
+// and a writer enters, without a crash or a wrong clock (scenario reader-leaves). A
+// client whose clock is ahead finds every time-out passed and takes what is held
+// (clock-ahead). What a client whose clock is behind takes is not seen by others
+// (clock-behind), and to it the lock of a dead holder lasts longer, up to key-ttl.
+// Writers wait for a moment without readers. A lock whose reply was lost is kept
+// (lost-acquire), unless lost-reply=released.
 func rwHash() Kind {
 	take, release := script("rw_hash_take"), script("rw_hash_release")
 	return polling(Kind{
@@ -107,22 +118,27 @@ var (
 		"how long a reader counts at most").As(param.Lease)
 	writeTTLParam = param.Duration("write-ttl", 3*time.Second, 10*time.Millisecond,
 		"how long a writer counts at most").As(param.Lease)
-	// keyTTLParam is no lease: readers and writers that count the others' times do not wait for it.
+	// keyTTLParam is no lease: readers and writers that count the others' times
+	// do not wait for it.
 	keyTTLParam = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
 		"how long the hash lasts after the lock was taken, whatever clients' clocks say")
 )
 
-// rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry with an expiry of
-// its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A waiting
-// writer bars new readers, as long as it keeps asking and for bar=10s at most. The readers that have come by the time
-// that writer is done get in once, together, before the next writer does. A waiter keeps its place by asking; the place
-// of one who died lapses after three polls (of the longest wait; 100 ms at least, bar at most).
+// rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has
+// an entry with an expiry of its own, the writer a key, and every time is the server's,
+// read inside the script. It is phase-fair. A waiting writer bars new readers, as long as
+// it keeps asking and for bar=10s at most. The readers that have come by the time that
+// writer is done get in once, together, before the next writer does. A waiter keeps its
+// place by asking; the place of one who died lapses after three polls (of the longest
+// wait; 100 ms at least, bar at most).
 //
-// What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
-// longer). Writers come in no order. A reader that is renewed for longer than bar keeps writers out. Its five keys must
-// lie in one slot. Each writer waits once for all readers that have come. A change of turns costs up to a poll.
-// Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
-// Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
+// What breaks it: as every lock with an expiry, a holder that is paused for longer
+// (+watchdog helps one that only works longer). Writers come in no order. A reader that
+// is renewed for longer than bar keeps writers out. Its five keys must lie in one slot.
+// Each writer waits once for all readers that have come. A change of turns costs up to a
+// poll. Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for
+// multiprocessor real-time systems", Real-Time Systems 46(1), 2010, for the phases; Redis
+// in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {
 	take, release := script("rw_safe_now", "rw_safe_take"), script("rw_safe_now", "rw_safe_release")
 	renew := script("rw_safe_now", "rw_safe_renew")
@@ -139,7 +155,8 @@ func rwSafe() Kind {
 			return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
 		},
 	}, func(h *hold) {
-		// A waiter is in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
+		// A waiter is in a place that each attempt keeps for some time: a writer's
+		// bar or a reader's turn.
 		start := time.Now() // on the monotonic clock, which nobody sets
 		h.queues = true
 		place := func() time.Duration {
@@ -150,7 +167,8 @@ func rwSafe() Kind {
 			if h.how == exclusive {
 				bar -= time.Since(start)
 			}
-			life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
+			// Of the place of a waiter that died.
+			life := max(100*time.Millisecond, 3*h.locker.waits.Longest())
 			return max(min(bar, life), 0)
 		}
 		h.take = func(ctx context.Context) (bool, error) {

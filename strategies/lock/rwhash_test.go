@@ -21,7 +21,8 @@ func at(ms int64) func() time.Time {
 	return func() time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
 }
 
-// Two readers, the clocks right, nobody crashed: when the second leaves, the first reads beside a writer.
+// Two readers, the clocks right, nobody crashed: when the second leaves, the
+// first reads beside a writer.
 func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
@@ -34,7 +35,8 @@ func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
 	})
 }
 
-// The other order: the release of the first reports the loss of what it held; the second is still protected.
+// The other order: the release of the first reports the loss of what it held;
+// the second is still protected.
 func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
@@ -68,7 +70,8 @@ func TestRWHashWrongClocks(t *testing.T) {
 		noWriter(t, c.worker(nil, at(hour-1)), "by every clock that is not ahead: until the hash expires")
 		release(t, stolen)
 
-		early := write(t, c.worker(nil, at(-hour))) // its clock is behind: nobody else sees that it holds the lock
+		// Its clock is behind: nobody else sees that it holds the lock.
+		early := write(t, c.worker(nil, at(-hour)))
 		release(t, write(t, c.worker(nil, at(0))))
 		releaseFindsItLost(t, early)
 	})
@@ -86,8 +89,8 @@ func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 	})
 }
 
-// Whatever the clocks say, the hash expires after a time of its own. Until then a client whose clock is behind is kept
-// out by a dead writer for longer than others are.
+// Whatever the clocks say, the hash expires after a time of its own. Until then a client
+// whose clock is behind is kept out by a dead writer for longer than others are.
 func TestRWHashKeepsASlowClockOutLonger(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
@@ -104,8 +107,9 @@ func TestRWHashKeepsASlowClockOutLonger(t *testing.T) {
 	})
 }
 
-// TestReadWriteLocksOnACluster uses names without braces, so that every key has a slot of its own. A lock of one key
-// works wherever its slot is; one of two keys cannot be taken by one script.
+// TestReadWriteLocksOnACluster uses names without braces, so that every key has a
+// slot of its own. A lock of one key works wherever its slot is; one of two keys
+// cannot be taken by one script.
 func TestReadWriteLocksOnACluster(t *testing.T) {
 	t.Parallel()
 	c := testkit.Cluster(t)

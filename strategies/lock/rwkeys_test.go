@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The first reader that leaves frees all, and the second is told that it has lost what the first deleted.
+// The first reader that leaves frees all, and the second is told that it has
+// lost what the first deleted.
 func TestRWNaiveOneReaderFreesAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
@@ -39,7 +40,8 @@ func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
 	})
 }
 
-// The first reader outlives the expiry and counts down the second: a writer enters while that one reads.
+// The first reader outlives the expiry and counts down the second: a writer
+// enters while that one reads.
 func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
@@ -54,8 +56,8 @@ func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 	})
 }
 
-// A crashed reader counts for as long as others come before the expiry: each of them puts it off. In rw-keys it counts
-// when they have left, too.
+// A crashed reader counts for as long as others come before the expiry: each of them puts
+// it off. In rw-keys it counts when they have left, too.
 func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
 	t.Parallel()
 	for _, kindName := range rwKinds[:2] {

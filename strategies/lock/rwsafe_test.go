@@ -9,7 +9,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Each reader's entry expires by itself, although others come and put the expiry of the key off.
+// Each reader's entry expires by itself, although others come and put the
+// expiry of the key off.
 func TestRWSafeCrashedReaderExpires(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
@@ -53,7 +54,8 @@ func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
 	})
 }
 
-// A writer whose readers do not finish keeps others out for no longer than bar, though it waits on.
+// A writer whose readers do not finish keeps others out for no longer than bar,
+// though it waits on.
 func TestRWSafeBarIsBounded(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
@@ -79,8 +81,9 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 	})
 }
 
-// Readers that wait when a writer leaves get in before the next writer, who bars those that come later. A place is
-// kept for three polls, so these are long: a busy machine does not lose anybody its turn.
+// Readers that wait when a writer leaves get in before the next writer, who bars those
+// that come later. A place is kept for three polls, so these are long: a busy machine
+// does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "2s"})

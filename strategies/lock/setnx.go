@@ -12,16 +12,18 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The locks of this file are the book's two and, between them, the form that the second one corrects. All put a random
-// token into the same key and release it in the same way, so that they can be mixed on one name, as where a program is
-// changed while it runs. A waiter of setnx-expire then sets an expiry for the lock of setnx, which can lose it.
+// The locks of this file are the book's two and, between them, the form that the second
+// one corrects. All put a random token into the same key and release it in the same way,
+// so that they can be mixed on one name, as where a program is changed while it runs. A
+// waiter of setnx-expire then sets an expiry for the lock of setnx, which can lose it.
 
-// setNX is the book's first lock: SETNX with a random token, polled; released under WATCH, GET, MULTI, DEL, EXEC, and
-// again when the key changed in between.
+// setNX is the book's first lock: SETNX with a random token, polled; released under
+// WATCH, GET, MULTI, DEL, EXEC, and again when the key changed in between.
 //
-// What breaks it: it never expires. A holder that dies holds it for good (scenario crash-holding). So does one whose
-// reply to SETNX is lost, because the published code does not delete its token (lost-acquire; corrected by
-// lost-reply=released), and one that releases it while the server's memory is full, when a MULTI queues nothing (oom).
+// What breaks it: it never expires. A holder that dies holds it for good (scenario
+// crash-holding). So does one whose reply to SETNX is lost, because the published code
+// does not delete its token (lost-acquire; corrected by lost-reply=released), and one
+// that releases it while the server's memory is full, when a MULTI queues nothing (oom).
 // Source: Redis in Action, section 6.2.3, acquire_lock and release_lock.
 func setNX() Kind {
 	return polling(Kind{
@@ -36,13 +38,16 @@ func setNX() Kind {
 	})
 }
 
-// setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command (PEXPIRE where TTL is not whole
-// seconds), released as setnx is. With release=del it is as in articles: SETNX key 1, and DEL, so that a late holder
-// also deletes the next one's lock (pause-release).
+// setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command
+// (PEXPIRE where TTL is not whole seconds), released as setnx is. With release=del it
+// is as in articles: SETNX key 1, and DEL, so that a late holder also deletes the
+// next one's lock (pause-release).
 //
-// What breaks it: a holder that dies between the two commands (scenario crash-half-taken), or whose reply to SETNX is
-// lost (lost-acquire). Nobody gives the key a TTL, and everybody else times out for good. setnx-expire repairs this.
-// Source: articles from before Redis 2.6.12 (2013), whose SET can do both at once, and many since.
+// What breaks it: a holder that dies between the two commands (scenario
+// crash-half-taken), or whose reply to SETNX is lost (lost-acquire). Nobody
+// gives the key a TTL, and everybody else times out for good. setnx-expire
+// repairs this. Source: articles from before Redis 2.6.12 (2013), whose SET can
+// do both at once, and many since.
 func setNXExpireNaive() Kind {
 	return polling(Kind{
 		Name:         "setnx-expire-naive",
@@ -80,21 +85,25 @@ var (
 		"unset", redisPy2, redisPy3)
 )
 
-// setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE where TTL is not whole seconds), released as setnx
-// is. A waiter that finds the lock without a TTL sets one, because its holder may have died between the two.
+// setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE where TTL is not
+// whole seconds), released as setnx is. A waiter that finds the lock without a TTL sets
+// one, because its holder may have died between the two.
 //
-// What breaks it: a holder that is paused for longer than the TTL, as with set-px. One that is paused between its two
-// commands: the TTL that a waiter set passes, the next worker takes the lock, and the holder's EXPIRE succeeds on a
-// lock that is not its own (pause-half-taken). The book does not check this.
+// What breaks it: a holder that is paused for longer than the TTL, as with set-px. One
+// that is paused between its two commands: the TTL that a waiter set passes, the next
+// worker takes the lock, and the holder's EXPIRE succeeds on a lock that is not its own
+// (pause-half-taken). The book does not check this.
 //
-// A rendering of the book in Java divides milliseconds by 1000 for EXPIRE (expire=seconds): with a TTL below one second
-// EXPIRE 0 deletes the lock that was just taken. It polls every second (poll=1s).
+// A rendering of the book in Java divides milliseconds by 1000 for EXPIRE
+// (expire=seconds): with a TTL below one second EXPIRE 0 deletes the lock that was just
+// taken. It polls every second (poll=1s).
 //
-// That is the text of the book. Its code asks `not conn.ttl(lockname)`, and Redis rounds: TTL answers 0 in the last
-// half second of a lock. The redis-py of the book's day made None of both 0 and -1 (repair=redis-py-2): whoever polls
-// in that half second gives the lock its whole TTL again, and a dead holder's lock never expires while somebody polls.
-// Newer ones return -1, which is not false (repair=redis-py-3): then a lock without a TTL is not repaired.
-// Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
+// That is the text of the book. Its code asks `not conn.ttl(lockname)`, and Redis rounds:
+// TTL answers 0 in the last half second of a lock. The redis-py of the book's day made
+// None of both 0 and -1 (repair=redis-py-2): whoever polls in that half second gives the
+// lock its whole TTL again, and a dead holder's lock never expires while somebody polls.
+// Newer ones return -1, which is not false (repair=redis-py-3): then a lock without a TTL
+// is not repaired. Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
 func setNXExpire() Kind {
 	return polling(Kind{
 		Name:     "setnx-expire",

@@ -26,7 +26,8 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 	})
 }
 
-// The published code does not delete the token that it may have set: nobody knows that it holds the lock.
+// The published code does not delete the token that it may have set: nobody
+// knows that it holds the lock.
 func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
 	for _, lockName := range []string{"setnx", "setnx-expire-naive", "setnx-expire"} {
 		t.Run(lockName, func(t *testing.T) {
@@ -47,8 +48,9 @@ func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
 	}
 }
 
-// The version without and the one with an expiry, mixed on one name: a waiter of the second gives the lock of the first
-// an expiry. That aborts a release that has looked already, which is then made again; and the lock can be lost.
+// The version without and the one with an expiry, mixed on one name: a waiter of the
+// second gives the lock of the first an expiry. That aborts a release that has looked
+// already, which is then made again; and the lock can be lost.
 func TestSetNXMixedWithAnExpiry(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		waiter := b.worker("setnx-expire", setting{})
@@ -133,7 +135,8 @@ func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 	})
 }
 
-// EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes the lock that was just taken.
+// EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes
+// the lock that was just taken.
 func TestSetNXExpireInWholeSeconds(t *testing.T) {
 	for _, lockName := range []string{"setnx-expire-naive", "setnx-expire"} {
 		t.Run(lockName, func(t *testing.T) {
@@ -189,7 +192,8 @@ func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
 	})
 }
 
-// The flaw that its doc comment admits: the waiter's repair makes a paused acquisition lose the lock before it has it.
+// The flaw that its doc comment admits: the waiter's repair makes a paused acquisition
+// lose the lock before it has it.
 func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Half)
@@ -208,8 +212,9 @@ func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 	})
 }
 
-// The book: waiters that set the time-out at once set nearly the same. It moves by the time between the EXPIRE of the
-// first and of the last: little while they run, and as long as one is paused between its TTL and its EXPIRE.
+// The book: waiters that set the time-out at once set nearly the same. It moves by the
+// time between the EXPIRE of the first and of the last: little while they run, and as
+// long as one is paused between its TTL and its EXPIRE.
 func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 	const waiters, pause = 8, 300 * time.Millisecond
 	b := newBench(t, testkit.Local(t))
@@ -249,9 +254,11 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 	}
 }
 
-// As the book's code is, and not its text: TTL answers 0 in the last half second, and `not ttl` takes that for none.
+// As the book's code is, and not its text: TTL answers 0 in the last half second, and
+// `not ttl` takes that for none.
 func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
-	for repair, want := range map[string]struct{ endures, endless bool }{ // with a TTL, and without one
+	// with a TTL, and without one
+	for repair, want := range map[string]struct{ endures, endless bool }{
 		"unset": {}, "redis-py-2": {endures: true}, "redis-py-3": {true, true},
 	} {
 		t.Run(repair, func(t *testing.T) {
@@ -265,7 +272,8 @@ func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
 				t.Errorf("a lock without a TTL has the TTL %s then; promises: %+v", b.ttl(), w.Promises())
 			}
 			endures := !want.endures
-			for try := 0; try < 5 && endures != want.endures; try++ { // a waiter that stands still repairs nothing
+			// a waiter that stands still repairs nothing
+			for try := 0; try < 5 && endures != want.endures; try++ {
 				b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", time.Second).Err())
 				_, err = w.Acquire(t.Context(), name)
 				t.Logf("a TTL of 1 s, after 3 s at most: %v", err)

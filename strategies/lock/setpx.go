@@ -14,18 +14,23 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
-// deletes the key only if it still holds the token. The expiry is relative (px, ex) or a time by the client's clock
-// (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds, so that a client whose library sent it twice
-// finds its own token. release=watch is the transaction by which the book releases setnx. Newer servers compare without
-// a script: see releaseParam and ifEqParam. In a failure all do the same. DELEX is tested on miniredis alone.
+// setPX is the lock of the SET command's page: SET NX with a random token and an expiry,
+// released by a script that deletes the key only if it still holds the token. The expiry
+// is relative (px, ex) or a time by the client's clock (pxat, exat). With get=on (Redis
+// 7.0) SET NX answers what the key holds, so that a client whose library sent it twice
+// finds its own token. release=watch is the transaction by which the book releases setnx.
+// Newer servers compare without a script: see releaseParam and ifEqParam. In a failure
+// all do the same. DELEX is tested on miniredis alone.
 //
-// What breaks it: a holder that is paused for longer than the expiry writes although someone else holds the lock by
-// then, and notices only at its release. +watchdog renews it while its holder works; against a paused holder only a
-// fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too long or
-// hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost reply takes
-// its own token for another's (resent-acquire). The published code keeps a lock whose reply was lost (lost-acquire with
-// lost-reply=kept). Its master may die before a replica has it (failover). Source: redis.io/commands/set, "Patterns".
+// What breaks it: a holder that is paused for longer than the expiry writes although
+// someone else holds the lock by then, and notices only at its release. +watchdog renews
+// it while its holder works; against a paused holder only a fencing token helps
+// (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too
+// long or hardly at all (clock-behind). Without get=on a client whose library sends the
+// command again after a lost reply takes its own token for another's (resent-acquire).
+// The published code keeps a lock whose reply was lost (lost-acquire with
+// lost-reply=kept). Its master may die before a replica has it (failover). Source:
+// redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	return polling(Kind{
 		Name: "set-px", Renews: true,
@@ -99,13 +104,15 @@ var (
 	compareExpire = script("compare_expire")
 )
 
-// compared completes a lock whose key holds its token: scripts that compare it release and renew the lock.
+// compared completes a lock whose key holds its token: scripts that compare it
+// release and renew the lock.
 func (h *hold) compared() {
 	h.releasedBy(compareDelete, []string{h.key}, h.token)
 	h.renewedBy(compareExpire, []string{h.key}, h.token, h.ttl().Milliseconds())
 }
 
-// CompareAndDelete deletes the key of a set-px if it still holds the token, and returns ErrLost, wrapped, if not.
+// CompareAndDelete deletes the key of a set-px if it still holds the token, and
+// returns ErrLost, wrapped, if not.
 func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
 	h := hold{key: key}
 	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
@@ -159,12 +166,14 @@ func (h *hold) renewedBySet(condition ...any) {
 	})
 }
 
-// fenced is set-px with a counter: the script that takes the lock increments a second key, which never expires, and the
-// holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer with a smaller number.
+// fenced is set-px with a counter: the script that takes the lock increments a second
+// key, which never expires, and the holder gets that number (see Lease.Fence). What the
+// lock protects can then refuse a writer with a smaller number.
 //
-// What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers start again when the counter
-// is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
-// Source: M. Kleppmann, "How to do distributed locking", 2016.
+// What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers
+// start again when the counter is lost: a server that comes back without its data, a
+// failover to a replica that had not received the last ones. Source: M. Kleppmann, "How
+// to do distributed locking", 2016.
 func fenced() Kind {
 	take := script("fenced_take")
 	return polling(Kind{
@@ -196,8 +205,9 @@ type Command struct {
 	choice string // the value of the parameter with which it is sent
 }
 
-// Check tries the command on a key that does not exist. It returns backend.ErrUnavailable, wrapped, if the server lacks
-// it. COMMAND INFO does not tell the options of SET, and needs a permission of its own.
+// Check tries the command on a key that does not exist. It returns
+// backend.ErrUnavailable, wrapped, if the server lacks it. COMMAND INFO does not tell the
+// options of SET, and needs a permission of its own.
 func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error {
 	err := rdb.Do(ctx, append([]any{c.word, key}, c.after...)...).Err()
 	var refused redis.Error

@@ -29,7 +29,8 @@ func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
 	}
 }
 
-// A time of a fast clock holds the lock for too long, and a duration does not depend on the clock.
+// A time of a fast clock holds the lock for too long, and a duration does not
+// depend on the clock.
 func TestSetPXFastClock(t *testing.T) {
 	for expiry, relative := range map[string]bool{"px": true, "ex": true, "pxat": false, "exat": false} {
 		t.Run(expiry, func(t *testing.T) {
@@ -45,7 +46,8 @@ func TestSetPXFastClock(t *testing.T) {
 	}
 }
 
-// asksTwice makes a client send SET again after its reply was lost, as libraries do unless they are told not to.
+// asksTwice makes a client send SET again after its reply was lost, as libraries do
+// unless they are told not to.
 type asksTwice struct{ sees }
 
 func (asksTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -79,7 +81,8 @@ func TestSetPXKnowsItsOwnTokenIfItAsksForIt(t *testing.T) {
 	}
 }
 
-// A server older than 7.0 refuses NX and GET together, and the error says which one is needed.
+// A server older than 7.0 refuses NX and GET together, and the error says which
+// one is needed.
 func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Embedded(t))

@@ -10,8 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// A table is a store outside Redis, such as one of a database, in which an order is written. It checks
-// nothing, or what two kinds of constraint check.
+// A table is a store outside Redis, such as one of a database, in which an order is
+// written. It checks nothing, or what two kinds of constraint check.
 type table struct {
 	fenced, unique bool
 
@@ -21,8 +21,9 @@ type table struct {
 
 var errStale = errors.New("a later holder has been here")
 
-// read registers the holder: UPDATE items SET fence = $1 WHERE id = $2 AND fence < $1. No row changes if a later holder
-// has been here, or one of the same number, which a counter gives again that was set back.
+// read registers the holder: UPDATE items SET fence = $1 WHERE id = $2 AND fence < $1. No
+// row changes if a later holder has been here, or one of the same number, which a counter
+// gives again that was set back.
 func (s *table) read(fence int64) error {
 	if s.fenced && fence <= s.fence {
 		return errStale
@@ -31,7 +32,8 @@ func (s *table) read(fence int64) error {
 	return nil
 }
 
-// write is INSERT INTO orders, in one transaction with SELECT ... WHERE fence = $1 FOR UPDATE.
+// write is INSERT INTO orders, in one transaction with SELECT ... WHERE fence =
+// $1 FOR UPDATE.
 func (s *table) write(buyer string, fence int64) error {
 	switch {
 	case s.fenced && fence != s.fence:
@@ -43,9 +45,10 @@ func (s *table) write(buyer string, fence int64) error {
 	return nil
 }
 
-// What a lock in Redis guards need not be in Redis. The holder pauses, its lease runs out, and the next one buys; then
-// the first writes late. The lock cannot prevent it. The store can: by a column with the fencing token, which each
-// holder registers with its first read, or by a unique key.
+// What a lock in Redis guards need not be in Redis. The holder pauses, its lease runs
+// out, and the next one buys; then the first writes late. The lock cannot prevent it. The
+// store can: by a column with the fencing token, which each holder registers with its
+// first read, or by a unique key.
 func Example_store() {
 	ctx := context.Background()
 	server, err := embedded.Starter{}.Start(ctx)

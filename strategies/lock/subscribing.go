@@ -16,7 +16,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/backoff"
 )
 
-// subscribing completes the kind of a lock whose waiters are notified: a message tells them when to try again.
+// subscribing completes the kind of a lock whose waiters are notified: a message
+// tells them when to try again.
 func subscribing(k Kind, fill func(*hold)) Kind {
 	return opening(k, func(l *locker) error {
 		l.fill = fill
@@ -30,7 +31,8 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 	})
 }
 
-// notified waits for a message, again or the time-out. It returns an error if there will be no messages.
+// notified waits for a message, again or the time-out. It returns an error if
+// there will be no messages.
 func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
 	w.listen()
 	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
@@ -42,15 +44,17 @@ func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) e
 }
 
 const (
-	// freed is the message that a lock is free: it wakes one waiter of each process. Any other is the token of a waiter.
+	// freed is the message that a lock is free: it wakes one waiter of each process. Any
+	// other is the token of a waiter.
 	freed = "free"
 
 	hubSilence = 3 * time.Second        // after so long without a message, the hub sends a PING
 	hubRetry   = 100 * time.Millisecond // between two attempts to connect
 )
 
-// hub is the one subscription of a process. It passes each message to the waiter that it is meant for, and subscribes
-// to a channel while somebody waits there. Whenever it subscribes (again), it wakes all waiters: messages are hints.
+// hub is the one subscription of a process. It passes each message to the waiter that it
+// is meant for, and subscribes to a channel while somebody waits there. Whenever it
+// subscribes (again), it wakes all waiters: messages are hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
@@ -76,7 +80,8 @@ func (h *hub) Close() error {
 	return nil
 }
 
-// waiter is one worker at a channel. It joins before it tries to take the lock, so that it misses no message.
+// waiter is one worker at a channel. It joins before it tries to take the lock,
+// so that it misses no message.
 type waiter struct {
 	hub            *hub
 	channel, token string
@@ -84,7 +89,8 @@ type waiter struct {
 	listens        bool          // guarded by hub.mu
 }
 
-// join adds a waiter. Messages come at once if another waiter already listens to the channel, else after listen.
+// join adds a waiter. Messages come at once if another waiter already listens to
+// the channel, else after listen.
 func (h *hub) join(channel, token string) *waiter {
 	w := &waiter{hub: h, channel: channel, token: token, woken: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -93,7 +99,8 @@ func (h *hub) join(channel, token string) *waiter {
 	return w
 }
 
-// listen makes the hub subscribe to the waiter's channel. If it was not subscribed, the waiter is woken once it is.
+// listen makes the hub subscribe to the waiter's channel. If it was not subscribed,
+// the waiter is woken once it is.
 func (w *waiter) listen() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -105,7 +112,8 @@ func (w *waiter) listen() {
 	wire.Signal(w.hub.changed)
 }
 
-// leave removes the waiter. If it did not take the lock, a message may have reached it in vain: it wakes another.
+// leave removes the waiter. If it did not take the lock, a message may have reached
+// it in vain: it wakes another.
 func (w *waiter) leave(taken bool) {
 	h := w.hub
 	h.mu.Lock()
@@ -166,7 +174,8 @@ func (h *hub) refuse(err error) {
 	}
 }
 
-// run keeps a subscription until the hub is closed. Without messages, waiters try again by themselves.
+// run keeps a subscription until the hub is closed. Without messages, waiters
+// try again by themselves.
 func (h *hub) run() {
 	client := background{dial: h.dial}
 	defer client.Close()
@@ -178,7 +187,8 @@ func (h *hub) run() {
 	}
 }
 
-// follow subscribes to the channels where somebody waits. Its end closes the subscription, which interrupts a read too.
+// follow subscribes to the channels where somebody waits. Its end closes the
+// subscription, which interrupts a read too.
 func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	defer subscription.Close()
 	subscribed := map[string]bool{}
@@ -198,7 +208,8 @@ func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	}
 }
 
-// difference updates subscribed, and returns the channels to subscribe to and to unsubscribe from.
+// difference updates subscribed, and returns the channels to subscribe to and
+// to unsubscribe from.
 func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,7 +228,8 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	return wanted, unwanted
 }
 
-// session passes on the messages of one connection until it breaks. After hubSilence it has to answer a PING.
+// session passes on the messages of one connection until it breaks. After
+// hubSilence it has to answer a PING.
 func (h *hub) session(rdb *redis.Client) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	subscription := rdb.Subscribe(ctx)

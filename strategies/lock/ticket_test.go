@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Numbers that were given up are skipped, several in a row too, and one whose turn has come is passed on.
+// Numbers that were given up are skipped, several in a row too, and one whose
+// turn has come is passed on.
 func TestTicketSkipsNumbersThatWereGivenUp(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "ticket"), nil)
@@ -28,7 +29,8 @@ func TestTicketSkipsNumbersThatWereGivenUp(t *testing.T) {
 		release(t, first)
 		release(t, c.taken(next))
 
-		// Held just before it would see that it is served, a waiter gives up the lock itself.
+		// Held just before it would see that it is served, a waiter gives up
+		// the lock itself.
 		first = b.acquire(c.worker(nil, nil))
 		ctx, giveUp = context.WithCancel(t.Context())
 		late := c.hold(ctx)
@@ -43,7 +45,8 @@ func TestTicketSkipsNumbersThatWereGivenUp(t *testing.T) {
 	})
 }
 
-// The flaw that its doc comment admits: nobody gives up the number of a client that has died, in line or not yet there.
+// The flaw that its doc comment admits: nobody gives up the number of a client that has
+// died, in line or not yet there.
 func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 	t.Parallel()
 	for what, die := range map[string]func(*bench){

@@ -22,11 +22,13 @@ var renewParam = param.Duration("renew", 0, time.Millisecond, "how often the wat
 // Watchdog is what follows a lock's name after a + for WithWatchdog.
 const Watchdog = "watchdog"
 
-// WithWatchdog returns kind with its leases renewed by a timer until they are released, on a connection of their own.
-// A lease's context is cancelled when a renewal finds the lock gone, or when no renewal has succeeded for a whole TTL.
-// The TTL counts from before the request that took or renewed the lock was sent.
+// WithWatchdog returns kind with its leases renewed by a timer until they are released,
+// on a connection of their own. A lease's context is cancelled when a renewal finds the
+// lock gone, or when no renewal has succeeded for a whole TTL. The TTL counts from before
+// the request that took or renewed the lock was sent.
 //
-// What breaks it: a watchdog does not see whether its holder works or is stuck, and renews for both.
+// What breaks it: a watchdog does not see whether its holder works or is stuck,
+// and renews for both.
 func WithWatchdog(kind Kind) (Kind, error) {
 	if !kind.Renews || !kind.own {
 		return Kind{}, fmt.Errorf("%w: %s", ErrNoRenewal, kind.Name)
@@ -44,7 +46,8 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	return kind, nil
 }
 
-// orDefault is the value of a parameter that is a duration or a word, which stands for another one.
+// orDefault is the value of a parameter that is a duration or a word, which
+// stands for another one.
 func orDefault(v param.Values, p param.Param, word time.Duration) time.Duration {
 	if v.Text(p) == p.Default {
 		return word
@@ -70,8 +73,9 @@ func (l *locker) lease(h *hold) *Lease {
 	return keepRenewing(&h.Lease, h.asked, orDefault(l.env.Params, renewParam, ttl/3), ttl, l.env.Steps)
 }
 
-// keepRenewing returns the lease renewed until it is released or lost. asked is when the request that took the lock was
-// sent. The lease of another entry is renewed separately, because either may be released first.
+// keepRenewing returns the lease renewed until it is released or lost. asked is when the
+// request that took the lock was sent. The lease of another entry is renewed separately,
+// because either may be released first.
 func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps step.Observer) *Lease {
 	noticed, cancel := context.WithCancelCause(lease.Context())
 	if time.Since(asked) >= ttl { // the reply was so late that the lock may have expired
@@ -127,8 +131,9 @@ func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, t
 	}
 }
 
-// background is a connection beside the worker's own, for renewals and messages: on that one they would wait for the
-// work that they are needed for. It opens when it is first needed, and again after Close.
+// background is a connection beside the worker's own, for renewals and messages: on that
+// one they would wait for the work that they are needed for. It opens when it is first
+// needed, and again after Close.
 type background struct {
 	dial func(context.Context) (*redis.Client, error)
 	mu   sync.Mutex

@@ -97,7 +97,8 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 	})
 }
 
-// A renewal that is under way when the release begins is waited for before the lock is given back.
+// A renewal that is under way when the release begins is waited for before the
+// lock is given back.
 func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewing, waited := make(chan struct{}), atomic.Bool{}
@@ -188,7 +189,8 @@ func renewedKind(t testing.TB, lockName string) lock.Kind {
 	return k
 }
 
-// ends waits until a lease knows that it is lost, and returns how long after start that was.
+// ends waits until a lease knows that it is lost, and returns how long after
+// start that was.
 func ends(t testing.TB, lease *lock.Lease, start time.Time) time.Duration {
 	t.Helper()
 	<-lease.Context().Done()
@@ -198,7 +200,8 @@ func ends(t testing.TB, lease *lock.Lease, start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-// On the server the TTL runs while the reply is on its way. No renewal succeeds in these tests.
+// On the server the TTL runs while the reply is on its way. No renewal succeeds
+// in these tests.
 func TestLateReplyShortensTheLease(t *testing.T) {
 	t.Parallel()
 	const ttl = 900 * time.Millisecond
@@ -229,7 +232,8 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 	}
 }
 
-// What counts is the attempt that took the lock: others may have held it for longer than the TTL before.
+// What counts is the attempt that took the lock: others may have held it for
+// longer than the TTL before.
 func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	const ttl = 900 * time.Millisecond

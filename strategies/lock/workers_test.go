@@ -64,7 +64,8 @@ func (c *workers) wait(ctx context.Context) *taking {
 	return w
 }
 
-// hold is wait for a worker that is held before it waits, until waits is opened or ctx ends.
+// hold is wait for a worker that is held before it waits, until waits is opened
+// or ctx ends.
 func (c *workers) hold(ctx context.Context) *taking {
 	c.Helper()
 	return c.takes(func(l lock.Locker) (*lock.Lease, error) { return l.Acquire(ctx, name) })

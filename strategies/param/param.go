@@ -1,4 +1,5 @@
-// Package param describes the parameters of a spec such as "fine:setnx:poll=2ms", and holds their values.
+// Package param describes the parameters of a spec such as
+// "fine:setnx:poll=2ms", and holds their values.
 package param
 
 import (
@@ -10,29 +11,35 @@ import (
 	"time"
 )
 
-// Role is what a duration is for, where tests and scenarios set it for all locks and strategies alike.
+// Role is what a duration is for, where tests and scenarios set it for all
+// locks and strategies alike.
 type Role int
 
 // The roles. The zero value is none of them.
 const (
-	Lease   Role = iota + 1 // how long somebody who does not come back holds the lock, or keeps others out, at most
-	Timeout                 // how long an operation, or the acquisition of a lock, may take
-	Poll                    // the wait between two attempts
+	// How long somebody who does not come back holds the lock, or keeps others
+	// out, at most.
+	Lease   Role = iota + 1
+	Timeout      // how long an operation, or the acquisition of a lock, may take
+	Poll         // the wait between two attempts
 )
 
-// Param is one parameter. Its value is text in a normal form, so that equal settings are spelled alike.
+// Param is one parameter. Its value is text in a normal form, so that equal
+// settings are spelled alike.
 type Param struct {
 	Name    string
 	Role    Role
 	Default string // in normal form
 	Summary string // one line, with the unit
 
-	Normalize func(value string) (string, error) // returns the normal form, or an error that says what is allowed
+	// Returns the normal form, or an error that says what is allowed.
+	Normalize func(value string) (string, error)
 }
 
 const longest = 24 * time.Hour // servers keep times too, some of them as milliseconds in 32 bits
 
-// Duration is a parameter that is a time of at least min and at most a day, for example "10s".
+// Duration is a parameter that is a time of at least min and at most a day, for
+// example "10s".
 func Duration(name string, def, min time.Duration, summary string) Param {
 	return Param{
 		Name: name, Default: def.String(), Summary: summary,
@@ -109,10 +116,12 @@ func Fraction(name, def, summary string) Param {
 	}
 }
 
-// Values are the parameters given in a spec, in normal form. Those at their default are absent.
+// Values are the parameters given in a spec, in normal form. Those at their
+// default are absent.
 type Values map[string]string
 
-// parsed panics if p is a parameter of another kind: values are checked when a spec is parsed.
+// parsed panics if p is a parameter of another kind: values are checked when a
+// spec is parsed.
 func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)) T {
 	value, err := parse(v.Text(p))
 	if err != nil {
@@ -121,13 +130,16 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 	return value
 }
 
-// Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
+// Duration returns the value of a parameter made by Duration. It panics if p is
+// not such a parameter.
 func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
 
-// Count returns the value of a parameter made by Count. It panics if p is not such a parameter, or is the word of Or.
+// Count returns the value of a parameter made by Count. It panics if p is not such a
+// parameter, or is the word of Or.
 func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
 
-// Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
+// Fraction returns the value of a parameter made by Fraction. It panics if p is
+// not such a parameter.
 func (v Values) Fraction(p Param) float64 {
 	return parsed(v, p, "number", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }

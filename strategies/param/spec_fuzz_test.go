@@ -6,8 +6,9 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// FuzzSpec: what is accepted as a spec, parameters included, is spelled one way, and can be opened. It is here because
-// what the tests of package strategies import takes minutes to compile for fuzzing.
+// FuzzSpec: what is accepted as a spec, parameters included, is spelled one way, and can
+// be opened. It is here because what the tests of package strategies import takes
+// minutes to compile for fuzzing.
 func FuzzSpec(f *testing.F) {
 	for _, text := range []string{
 		"watch", "coarse:", "fine:setnx:poll=2ms:timeout=1h", "fine-wallet:poll=0.5s", "unsafe::", "watch:timeout=1ns",

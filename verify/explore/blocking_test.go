@@ -13,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A client that waits in the server for an element is served when there is one, or told that there is none when its
-// time-out has come.
+// A client that waits in the server for an element is served when there is one, or told
+// that there is none when its time-out has come.
 func TestWaitsInTheServer(t *testing.T) {
 	for waits, test := range map[string]struct {
 		waits, adds func(context.Context, *backend.Conn) string

@@ -51,8 +51,8 @@ func (s *search) schedule(choose Chooser) (*world, []verify.Violation, error) {
 	return e.world, e.found, e.err
 }
 
-// inBubble plays it in virtual time. The test is a new one, so that this works in any program: it has no name and no
-// output, and needs none.
+// inBubble plays it in virtual time. The test is a new one, so that this works in any
+// program: it has no name and no output, and needs none.
 func (s *search) inBubble(choose Chooser) (e ending) {
 	e.world = &world{}
 	defer func() {
@@ -70,8 +70,9 @@ func (s *search) inBubble(choose Chooser) (e ending) {
 	return e
 }
 
-// await waits for the end of a schedule, and gives it up if nothing can happen in it any more, or nothing has happened
-// for long: a bubble in which somebody waits for a real socket does not end. The goroutines of such a bubble stay.
+// await waits for the end of a schedule, and gives it up if nothing can happen in it any
+// more, or nothing has happened for long: a bubble in which somebody waits for a real
+// socket does not end. The goroutines of such a bubble stay.
 func (s *search) await(done <-chan ending) ending {
 	const look = 20 * time.Millisecond
 	for last, since := s.progress.Load(), time.Now(); ; {
@@ -98,9 +99,10 @@ func (s *search) await(done <-chan ending) ending {
 		"concluded: %s", s.silence, s.running.Load().left())}
 }
 
-// heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the one that asks. It returns the
-// frames of one, unless all are of schedules that were given up. Package synctest lets time pass only if all goroutines
-// of its bubble wait for something of the bubble, which a mutex is not.
+// heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the
+// one that asks. It returns the frames of one, unless all are of schedules that were
+// given up. Package synctest lets time pass only if all goroutines of its bubble wait for
+// something of the bubble, which a mutex is not.
 func (s *search) heldUp() (waiting int, where string) {
 	if runnable() > 0 {
 		return 0, ""
@@ -116,7 +118,8 @@ func (s *search) heldUp() (waiting int, where string) {
 	return waiting, where
 }
 
-// waitForMutexes counts the goroutines of the process that do, and returns the callers of the last of them.
+// waitForMutexes counts the goroutines of the process that do, and returns the
+// callers of the last of them.
 func waitForMutexes() (waiting int, callers []uintptr) {
 	all := make([]runtime.StackRecord, runtime.NumGoroutine()+10)
 	n, _ := runtime.GoroutineProfile(all)
@@ -139,8 +142,8 @@ func runnable() uint64 {
 	return of[0].Value.Uint64()
 }
 
-// comeToRest lets the others of the bubble go on until each of them waits for something. No time passes. It reports
-// whether one waits for a mutex.
+// comeToRest lets the others of the bubble go on until each of them waits for something.
+// No time passes. It reports whether one waits for a mutex.
 func (s *search) comeToRest() bool {
 	for yields := 0; yields == 0 || runnable() > 0 && yields < mostYields; yields++ {
 		runtime.Gosched()
@@ -149,5 +152,6 @@ func (s *search) comeToRest() bool {
 	return where != ""
 }
 
-// mostYields bounds how often it lets others go on: some may be of no schedule, and compute without end.
+// mostYields bounds how often it lets others go on: some may be of no schedule,
+// and compute without end.
 const mostYields = 10_000

@@ -39,8 +39,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express
-// is found here, too.
+// TestTableOfFaults: whatever the stored table of faults says of a scenario that a
+// program can express is found here, too.
 func TestTableOfFaults(t *testing.T) {
 	text := testkit.Must(os.ReadFile("../../results/faults/faults.json"))(t)
 	table := testkit.Must(verify.ReadFaults(bytes.NewReader(text)))(t)

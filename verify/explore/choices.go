@@ -9,7 +9,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// options are the choices at this point: the first, if it can, is that the client that was chosen last goes on.
+// options are the choices at this point: the first, if it can, is that the client
+// that was chosen last goes on.
 func (s *search) options(w *world) []Choice {
 	overslept := w.wakes(2)
 	if len(overslept) > 0 { // a pause lasts two leases at most
@@ -33,8 +34,9 @@ func (s *search) options(w *world) []Choice {
 	return options
 }
 
-// deliveries are the choices to deliver a request, those of the client that was chosen last first, each with what else
-// can happen to it. If a request conflicts with none, it is alone: only what can happen to it is a choice.
+// deliveries are the choices to deliver a request, those of the client that was chosen
+// last first, each with what else can happen to it. If a request conflicts with none, it
+// is alone: only what can happen to it is a choice.
 func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 	first := max(0, w.running)
 	goesOn := w.running != nobody && w.next(w.running) != nil
@@ -61,7 +63,8 @@ func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 	return options, false
 }
 
-// serverFaults are what may happen to servers of the locks that have executed something, and to clocks that were read.
+// serverFaults are what may happen to servers of the locks that have executed something,
+// and to clocks that were read.
 func (s *search) serverFaults(w *world) (options []Choice) {
 	for i, c := range w.clients {
 		if c.alive() && c.readsClock && s.happens(w, Clock) {
@@ -89,8 +92,9 @@ func (s *search) happens(w *world, fault Fault) bool {
 	return w.faults < s.Bounds.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
-// with appends a choice to deliver a request, and what else can happen to it, even if it conflicts with no other one:
-// faults and time may still matter. A pause that takes a preemption is left out: it could begin earlier without one.
+// with appends a choice to deliver a request, and what else can happen to it, even if it
+// conflicts with no other one: faults and time may still matter. A pause that takes a
+// preemption is left out: it could begin earlier without one.
 func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice {
 	options = append(options, c)
 	if r.rest {
@@ -123,7 +127,8 @@ func (w *world) wakes(leases time.Duration) (options []Choice) {
 	return options
 }
 
-// arrivals are the choices to let a late request arrive: those of different connections arrive in any order.
+// arrivals are the choices to let a late request arrive: those of different
+// connections arrive in any order.
 func (w *world) arrivals() (options []Choice) {
 	for i := range w.clients {
 		for at := range w.delayed(i) {
@@ -133,7 +138,8 @@ func (w *world) arrivals() (options []Choice) {
 	return options
 }
 
-// stayLate are the choices that all other clients wait until the client of a late request gives up and sends more.
+// stayLate are the choices that all other clients wait until the client of a late
+// request gives up and sends more.
 func (w *world) stayLate() (options []Choice) {
 	for i, c := range w.clients {
 		mine := func(r *request) bool { return r.client == i }
@@ -261,7 +267,8 @@ func (w *world) execute(r *request, how Fault) {
 	}
 }
 
-// askAgain has a server execute what a client asks again: it is no choice, and not in the diagram.
+// askAgain has a server execute what a client asks again: it is no choice, and
+// not in the diagram.
 func (s *search) askAgain(w *world, r *request) {
 	w.again++
 	r.waiting = r.waiting[1:]
@@ -293,9 +300,10 @@ func (w *world) know(script string) {
 	}
 }
 
-// restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. Connections lead
-// to the new one, because client libraries replace idle ones that have broken before they use them. Those with a WATCH
-// or a subscription, which is gone, break.
+// restart replaces a server of the locks by an empty one, or by a replica that lacks
+// the last writes. Connections lead to the new one, because client libraries replace
+// idle ones that have broken before they use them. Those with a WATCH or a
+// subscription, which is gone, break.
 func (w *world) restart(old *Server, lacks int) {
 	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
 	if lacks == 0 {

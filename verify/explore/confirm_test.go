@@ -14,16 +14,16 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// drifts reports whether a scheme's waiters may try once more or less in real time than in memory: because they wait
-// for as long as the server says that the lease lasts, or because they read it by TTL, whose seconds the server in
-// memory rounds in another way.
+// drifts reports whether a scheme's waiters may try once more or less in real time than
+// in memory: because they wait for as long as the server says that the lease lasts, or
+// because they read it by TTL, whose seconds the server in memory rounds in another way.
 func drifts(name string) bool {
 	return name == "queue" || strings.HasPrefix(name, "redisson") || name == "setnx-expire"
 }
 
-// What the search finds in memory happens on a real server, too, and so does what is no harm: 20 schedules of
-// each scheme with MARKETSIM_EXPLORE, and else a few of a few. A machine that is too busy for the gaps of a
-// schedule gets another try.
+// What the search finds in memory happens on a real server, too, and so does what is no
+// harm: 20 schedules of each scheme with MARKETSIM_EXPLORE, and else a few of a few. A
+// machine that is too busy for the gaps of a schedule gets another try.
 func TestRealRedis(t *testing.T) {
 	names, schedules := []string{
 		"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused", "set-px:after-unknown=kill",

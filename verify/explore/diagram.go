@@ -14,7 +14,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A noted event is kept for the diagram. If it is a request, its commands and its reply become text there.
+// A noted event is kept for the diagram. If it is a request, its commands and
+// its reply become text there.
 type noted struct {
 	verify.Event
 	commands [][]string
@@ -38,7 +39,8 @@ func (w *world) drawServer(s *Server, format string, args ...any) {
 	w.draw(verify.Event{Client: nobody, Reply: w.master(s) + fmt.Sprintf(format, args...)}, nil)
 }
 
-// master is which one of several servers of the locks is meant, before what happens there. Empty: there is one at most.
+// master is which one of several servers of the locks is meant, before what happens
+// there. Empty: there is one at most.
 func (w *world) master(s *Server) string {
 	if w.program.LockServers < 2 || s.number == 0 {
 		return ""
@@ -46,7 +48,8 @@ func (w *world) master(s *Server) string {
 	return fmt.Sprintf("master %d: ", s.number)
 }
 
-// short is a command without the prefix of its keys, and with a script's number in place of the script.
+// short is a command without the prefix of its keys, and with a script's number
+// in place of the script.
 func (w *world) short(command []string) string {
 	args := slices.Clone(command)
 	if strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") {
@@ -73,7 +76,8 @@ func (n numbered) tokens(text string) string {
 	return token.ReplaceAllStringFunc(text, func(is string) string { return n.name("token", is) })
 }
 
-// Tokens names what looks like a token in the texts of a diagram, by the order in which they come.
+// Tokens names what looks like a token in the texts of a diagram, by the order
+// in which they come.
 func Tokens() func(text string) string { return numbered{}.tokens }
 
 // diagram is what was noted, with tokens named by the order in which they came.

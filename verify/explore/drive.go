@@ -10,21 +10,24 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A World plays schedules of a program, one after the other: in virtual time, or with real processes.
+// A World plays schedules of a program, one after the other: in virtual time,
+// or with real processes.
 type World interface {
-	// Play plays one from its start, and has choose say at each point what happens next. An error says why nothing can be
-	// concluded.
+	// Play plays one from its start, and has choose say at each point what happens next.
+	// An error says why nothing can be concluded.
 	Play(choose Chooser) (Played, error)
 }
 
-// A Chooser says which option happens next. Its options, and what each client wants to send, tell a point from others.
+// A Chooser says which option happens next. Its options, and what each client wants to
+// send, tell a point from others.
 type Chooser func(options []Choice, pending []string) (Choice, error)
 
 // A Played is a schedule that was played.
 type Played struct {
 	Steps []Choice
 	Harms []verify.Violation
-	// Stalled says that the machine stood still meanwhile. If the schedule went another way, this may be the reason.
+	// Stalled says that the machine stood still meanwhile. If the schedule went another
+	// way, this may be the reason.
 	Stalled bool
 	// Diagram draws it, with the harms that it is to show.
 	Diagram func(shown []verify.Violation) verify.Diagram
@@ -50,7 +53,8 @@ type driver struct {
 	*Report
 	ctx    context.Context
 	worlds []World
-	// relearn says whether worlds have left out choices wrongly, and whether they offer others from now on; nil: neither.
+	// relearn says whether worlds have left out choices wrongly, and whether they offer
+	// others from now on; nil: neither.
 	relearn func() (wrong, changed bool)
 
 	mu    sync.Mutex // guards the report and what follows
@@ -61,14 +65,15 @@ type driver struct {
 	err   error
 }
 
-// Drive has worlds, which are of the same program, play its schedules within bounds. What it finds is no failure: see
-// Report. An error says why nothing can be concluded.
+// Drive has worlds, which are of the same program, play its schedules within bounds. What
+// it finds is no failure: see Report. An error says why nothing can be concluded.
 func Drive(ctx context.Context, p Program, b Bounds, worlds ...World) (*Report, error) {
 	d := &driver{Report: &Report{Program: p, Bounds: b}, ctx: ctx, worlds: worlds}
 	return d.Report, d.run()
 }
 
-// run raises the bounds to the last ones, or, unless the search is exhaustive, until a harm is found.
+// run raises the bounds to the last ones, or, unless the search is exhaustive,
+// until a harm is found.
 func (d *driver) run() error {
 	b := d.Bounds
 	if min(b.Preemptions, b.Faults, b.Schedules) < 0 {
@@ -95,8 +100,8 @@ func (d *driver) run() error {
 	return nil
 }
 
-// pass goes through the schedules up to those of some cost. If what worlds offer has changed, the next pass plays all
-// again; if it was wrong, this one does.
+// pass goes through the schedules up to those of some cost. If what worlds offer has
+// changed, the next pass plays all again; if it was wrong, this one does.
 func (d *driver) pass(level cost) error {
 	d.Preemptions, d.Faults = level.preemptions, level.faults
 	for wrong := true; wrong && d.Stopped == ""; {
@@ -158,8 +163,9 @@ func (d *driver) work(w World, level cost) {
 	d.free.Broadcast()
 }
 
-// comesThere has a branch played, again if it does not come to the point at which it leaves the other schedule: up to
-// three times, not counting when the machine stood still. Harms of all count. The driver is locked except in Play.
+// comesThere has a branch played, again if it does not come to the point at which it
+// leaves the other schedule: up to three times, not counting when the machine stood
+// still. Harms of all count. The driver is locked except in Play.
 func (d *driver) comesThere(w World, b branch) error {
 	r := &run{driver: d, branch: b, path: slices.Clone(b.nodes)}
 	if len(b.nodes) > 0 {
@@ -213,8 +219,9 @@ type run struct {
 	differs string // how the schedule differs from the path; empty: it does not
 }
 
-// choose is the next Choice: that of the path, and after its end the first. At each point of the path the options and
-// the requests must be the same as before, at whatever time; if they are not, only first choices follow.
+// choose is the next Choice: that of the path, and after its end the first. At each point
+// of the path the options and the requests must be the same as before, at whatever time;
+// if they are not, only first choices follow.
 func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +243,8 @@ func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 	return n.options[n.at], nil
 }
 
-// Follows has a world play the steps of a token. The harm that it returns is empty if they do none.
+// Follows has a world play the steps of a token. The harm that it returns is
+// empty if they do none.
 func Follows(p Program, w World, steps []string) (f Found, err error) {
 	played, err := w.Play(Follow(steps))
 	if err != nil {

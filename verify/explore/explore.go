@@ -1,17 +1,20 @@
-// Package explore goes through every schedule of a few clients: whose request the server gets next, which client
-// pauses, dies or loses a reply, and when. It finds what a scheme loses without being told where to look, and draws the
-// shortest schedule that loses it. If it finds nothing, it says how far it has looked.
+// Package explore goes through every schedule of a few clients: whose request the server
+// gets next, which client pauses, dies or loses a reply, and when. It finds what a scheme
+// loses without being told where to look, and draws the shortest schedule that loses it.
+// If it finds nothing, it says how far it has looked.
 //
 //	marketsim explore fine:redsync --faults 1 --preemptions 2
 //
-// The clients run their own code. Their connections lead to a server in memory (miniredis), and hold each request until
-// the search delivers it (server.go). Time is that of package synctest: it stands still while anybody works, and jumps
-// to the next timer when all wait. A schedule is run from its start, each time with another choice (search.go). The
-// bounds are raised step by step, preemptions before faults, so that the first harm has the fewest faults, and of these
-// the fewest preemptions. What the clients do is a [Program]: markettest and locktest have some.
+// The clients run their own code. Their connections lead to a server in memory
+// (miniredis), and hold each request until the search delivers it (server.go). Time is
+// that of package synctest: it stands still while anybody works, and jumps to the next
+// timer when all wait. A schedule is run from its start, each time with another choice
+// (search.go). The bounds are raised step by step, preemptions before faults, so that the
+// first harm has the fewest faults, and of these the fewest preemptions. What the clients
+// do is a [Program]: markettest and locktest have some.
 //
-// Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs",
-// 2007 (CHESS).
+// Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of
+// Multithreaded Programs", 2007 (CHESS).
 package explore
 
 import (
@@ -35,30 +38,40 @@ type Program struct {
 	Name    string // in tokens and reports: no spaces and no slashes
 	Subject string // what the clients use, such as a spec: part of a token
 	Prefix  string // of keys: diagrams leave it out
-	// LockServers is how many servers the locks have of their own (Session.LockServers), the only ones that Empty,
-	// Behind and ServerClock strike. 0: the locks live in the market's server.
+	// LockServers is how many servers the locks have of their own
+	// (Session.LockServers), the only ones that Empty, Behind and ServerClock strike.
+	// 0: the locks live in the market's server.
 	LockServers int
-	Masters     bool          // each address that clients dial in the first schedule is one more server of the locks
-	Lease       time.Duration // how long the locks last: a pause takes one to two of it. 0: the constant
-	Reply       time.Duration // how long clients wait for a reply, over connections of Session.Dial. 0: the constant
-	Resends     bool          // those connections send a command again whose reply did not come, as client libraries do
-	Observed    bool          // Session.Seen is asked for
-	// Begin fills the server, and returns what the clients of one schedule do. It is called once for each schedule.
+	// Each address that clients dial in the first schedule is one more server of the locks.
+	Masters bool
+	// How long the locks last: a pause takes one to two of it. 0: the constant.
+	Lease time.Duration
+	// How long clients wait for a reply, over connections of Session.Dial. 0: the constant.
+	Reply time.Duration
+	// Those connections send a command again whose reply did not come, as
+	// client libraries do.
+	Resends  bool
+	Observed bool // Session.Seen is asked for
+	// Begin fills the server, and returns what the clients of one schedule do. It is
+	// called once for each schedule.
 	Begin func(*Server) *Trial
 }
 
 // A Trial is one schedule's clients, and their judge.
 type Trial struct {
 	Clients []Client
-	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
+	// Judge says what is wrong when all have ended or died. Requests that it
+	// makes are not held.
 	Judge func(*Server) []verify.Violation
-	// Vacuous returns an error if the clients do not do what they are there for in the first schedule, in which nothing
-	// strikes: a search that finds nothing would then mean nothing. It may be nil.
+	// Vacuous returns an error if the clients do not do what they are there for in the
+	// first schedule, in which nothing strikes: a search that finds nothing would then
+	// mean nothing. It may be nil.
 	Vacuous func() error
 }
 
-// A Client is one of the clients. Do returns what it was told, for the diagram. Its context is the client's life, which
-// ends when the search kills it, or when the schedule is over: the client's goroutines end with it.
+// A Client is one of the clients. Do returns what it was told, for the diagram. Its
+// context is the client's life, which ends when the search kills it, or when the schedule
+// is over: the client's goroutines end with it.
 type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
@@ -76,23 +89,31 @@ type Bounds struct {
 	Unreduced   bool    // requests that conflict with no other client's are choices, too
 }
 
-// A Fault is what can happen to a client, its network or a server, apart from another client being faster.
+// A Fault is what can happen to a client, its network or a server, apart from
+// another client being faster.
 type Fault string
 
 // The faults, and what else can be chosen: a letter each.
 const (
-	Pause Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
-	Die   Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
-	Lose  Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
-	// Late is a request that is on its way until its client has given up. It comes at any time after that, or is lost
-	// after two leases, or after twice as long as its client waits for a reply, whichever is longer.
-	Late   Fault = "late"
-	Drop   Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
-	Split  Fault = "split"        // a pipeline is executed in two parts: what comes between, or instead of the second?
-	Clock  Fault = "clock"        // the clock of a client steps by two leases, ahead or back
-	Empty  Fault = "empty"        // a server of the locks is started anew, and holds nothing
-	Behind Fault = "behind"       // the one server of the locks is replaced by one that lacks the last write, or two
-	// ServerClock is the clock of one of several servers of the locks, which steps ahead by two leases: its keys expire.
+	// A client stops for one lease at least, and two at most: with all its connections.
+	Pause Fault = "pause"
+	// A client dies, after the server has executed a request: that is also
+	// before the next one.
+	Die  Fault = "die"
+	Lose Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
+	// Late is a request that is on its way until its client has given up. It comes at any
+	// time after that, or is lost after two leases, or after twice as long as its client
+	// waits for a reply, whichever is longer.
+	Late Fault = "late"
+	Drop Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
+	// A pipeline is executed in two parts: what comes between, or instead of the second?.
+	Split Fault = "split"
+	Clock Fault = "clock" // the clock of a client steps by two leases, ahead or back
+	Empty Fault = "empty" // a server of the locks is started anew, and holds nothing
+	// The one server of the locks is replaced by one that lacks the last write, or two.
+	Behind Fault = "behind"
+	// ServerClock is the clock of one of several servers of the locks, which steps ahead
+	// by two leases: its keys expire.
 	ServerClock Fault = "server-clock"
 
 	Deliver  Fault = "d"
@@ -109,11 +130,17 @@ func Faults() []Fault {
 
 // A Choice is what happens at one point of a schedule.
 type Choice struct {
-	What    Fault
-	N       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
-	At      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; Arrive, Deliver: which one; see stayLate
+	What Fault
+	// Which client, from 0; Empty, ServerClock: which server of the locks; Behind:
+	// how many writes, from 0.
+	N int
+	// Split: after how many commands; Clock: 1 is ahead, 2 back; Arrive,
+	// Deliver: which one; see stayLate
+	At      int
 	Preempt bool // another client could have gone on
-	Aside   bool // the request conflicts with none: the client that was chosen before still counts as the last
+	// The request conflicts with none: the client that was chosen before still
+	// counts as the last.
+	Aside bool
 }
 
 // IsFault reports whether it is a fault, and not what happens without one.

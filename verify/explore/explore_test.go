@@ -20,7 +20,8 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	return m.Program(spec.String(), spec.OpenFor), m
 }
 
-// wants are what a search finds of a spec in a program: the fewest preemptions and faults; -1: nothing.
+// wants are what a search finds of a spec in a program: the fewest preemptions
+// and faults; -1: nothing.
 var wants = []struct {
 	spec, program       string
 	preemptions, faults int
@@ -37,7 +38,8 @@ var wants = []struct {
 	{"fine:redsync", "one-item", 0, 1},
 	{"fine", "one-item", 1, 1}, // a late write breaks a lock that never expires, too
 	{"fine", "one-item-long-leases", 0, 1},
-	{"lua", "relisted", 0, 1}, // what a library sends again buys what was not meant, and so does a late copy
+	// What a library sends again buys what was not meant, and so does a late copy.
+	{"lua", "relisted", 0, 1},
 	{"lua:idempotent=on", "relisted", 1, 1},
 	{"fine:fenced:fencing=on:idempotent=on", "relisted", -1, 0},
 	{"watch", "relisted", -1, 0},
@@ -52,7 +54,8 @@ var wants = []struct {
 	{"fine:set-px:fencing=token", "locks-apart", -1, 0},
 }
 
-// Requests that conflict with none are delivered at once, which leaves out schedules and no harm.
+// Requests that conflict with none are delivered at once, which leaves out
+// schedules and no harm.
 func TestReduction(t *testing.T) {
 	for _, text := range []string{"unsafe", "claim", "watch-item", "lua", "fine:set-px", "fine:set-ex-compare"} {
 		p, _ := programOf(t, text, "one-item")

@@ -16,8 +16,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// late is a program in which A appends two letters, each over a connection of its own, and B two with 6 s between, so
-// that A gives a late one up in between. Harm is done if what stands there at the end is what it must not be.
+// late is a program in which A appends two letters, each over a connection of its own,
+// and B two with 6 s between, so that A gives a late one up in between. Harm is done if
+// what stands there at the end is what it must not be.
 func late(never string) Program {
 	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
 		if letter == "A" {
@@ -32,8 +33,8 @@ func late(never string) Program {
 	return p
 }
 
-// A late request may come at any time after its client has given up: at once, after what its client did then, after
-// what others did, and never; two of them in any order.
+// A late request may come at any time after its client has given up: at once, after what
+// its client did then, after what others did, and never; two of them in any order.
 func TestLate(t *testing.T) {
 	for never, faults := range map[string]int{"BaAb": 1, "BabA": 1, "BbaA": 2, "BbAa": 2, "BabAA": -1} {
 		r := Run(t, late(never), Bounds{Preemptions: 1, Faults: 2, Kinds: []Fault{Late}})
@@ -46,7 +47,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// A late request stays late while all others wait, which is a preemption: A's second letter comes before any of B.
+// A late request stays late while all others wait, which is a preemption: A's second
+// letter comes before any of B.
 func TestStaysLate(t *testing.T) {
 	for preemptions, want := range []int{0, 1} {
 		r := Run(t, late("\naAb"), Bounds{Preemptions: preemptions, Faults: 1, Kinds: []Fault{Late}})
@@ -85,7 +87,8 @@ func TestLateHoldsItsConnection(t *testing.T) {
 	}
 }
 
-// pipelined is a program in which A sends three letters in one pipeline, and B two by themselves.
+// pipelined is a program in which A sends three letters in one pipeline, and B
+// two by themselves.
 func pipelined(never string) Program {
 	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
 		if letter == "B" {
@@ -103,7 +106,8 @@ func pipelined(never string) Program {
 	return p
 }
 
-// Between two commands of a pipeline another's may come, or a cut: each division is a fault.
+// Between two commands of a pipeline another's may come, or a cut: each
+// division is a fault.
 func TestSplit(t *testing.T) {
 	for never, faults := range map[string]int{"1x23": 1, "12x3": 1, "1x2y3": 2, "132": -1} {
 		r := Run(t, pipelined(never), Bounds{Preemptions: 3, Faults: 2, Kinds: []Fault{Split}})
@@ -137,8 +141,8 @@ func TestSplitLeavesTransactionsWhole(t *testing.T) {
 	}
 }
 
-// A client library that sends again after a broken connection does so here, too: what is lost before it was executed is
-// executed once, and what was executed twice.
+// A client library that sends again after a broken connection does so here, too: what is
+// lost before it was executed is executed once, and what was executed twice.
 func TestClientsSendAgain(t *testing.T) {
 	for fault, want := range map[Fault]string{Lose: "AA", Drop: "A"} {
 		p := Program{Name: "again", Subject: "go-redis", Begin: func(*Server) *Trial {
@@ -187,8 +191,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads
-// it. Harm is done if it is gone then.
+// reads is a program of two clients that share no key: one sets a key of its own on the
+// server of the locks, and reads it. Harm is done if it is gone then.
 func reads(expiry time.Duration, servers int) Program {
 	return Program{Name: "reads", Subject: "own", LockServers: servers, Begin: func(*Server) *Trial {
 		gone := false
@@ -205,7 +209,8 @@ func reads(expiry time.Duration, servers int) Program {
 	}}
 }
 
-// Time and servers conflict with every request, also with one that conflicts with no other client's.
+// Time and servers conflict with every request, also with one that conflicts
+// with no other client's.
 func TestFaultsAreNotReduced(t *testing.T) {
 	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease} {
 		servers := 1
@@ -224,7 +229,8 @@ func TestFaultsAreNotReduced(t *testing.T) {
 	}
 }
 
-// What happens to one of several servers happens to no other: not a start without data, nor a conflict of keys.
+// What happens to one of several servers happens to no other: not a start without
+// data, nor a conflict of keys.
 func TestSeveralServers(t *testing.T) {
 	all := Bounds{Preemptions: 1, Faults: 1, Kinds: []Fault{Empty}, Exhaustive: true}
 	if r := Run(t, reads(0, 3), all); len(r.Found) != 1 || !strings.Contains(r.Found[0].Token, "empty3") {

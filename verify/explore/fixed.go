@@ -16,7 +16,8 @@ import (
 	"sync"
 )
 
-// withoutChance lets the process's sources of chance be seeded, except for math/rand/v2 and the order of maps.
+// withoutChance lets the process's sources of chance be seeded, except for
+// math/rand/v2 and the order of maps.
 func withoutChance() (again func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
@@ -46,9 +47,11 @@ func (s *seeded) Read(p []byte) (int, error) {
 	return s.source.Read(p)
 }
 
-// withoutNames has look-ups fail, which go-redis makes even with a dialer: a bubble would wait for a server outside it.
+// withoutNames has look-ups fail, which go-redis makes even with a dialer: a bubble would
+// wait for a server outside it.
 func withoutNames() (again func()) {
-	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
+	// What package net makes at its first look must not belong to a bubble.
+	_, _ = net.LookupHost("localhost")
 	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no names are looked up while schedules are explored")
@@ -56,14 +59,16 @@ func withoutNames() (again func()) {
 	return func() { net.DefaultResolver = before }
 }
 
-// pools tells whether a client has waited for its turn at a pool of connections. go-redis keeps the timers of such
-// waits in a sync.Pool. The Go runtime's block profile shows whether there was one.
+// pools tells whether a client has waited for its turn at a pool of connections.
+// go-redis keeps the timers of such waits in a sync.Pool. The Go runtime's block profile
+// shows whether there was one.
 type pools struct {
 	stacks int  // of the profile, so far
 	waited bool // or may have
 }
 
-// watch has waits noted until end is called, unless somebody else has asked for that profile.
+// watch has waits noted until end is called, unless somebody else has asked for
+// that profile.
 func (p *pools) watch() (end func()) {
 	emptyPools() // of timers of real time, which a bubble would wait for without end
 	f := flag.Lookup("test.blockprofile")
@@ -81,7 +86,8 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// keepNoWait empties the pools if a client may have waited: a timer of one bubble would end the process in another.
+// keepNoWait empties the pools if a client may have waited: a timer of one bubble
+// would end the process in another.
 func (p *pools) keepNoWait() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer

@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// learned is what schedules so far have shown of the clients. It lets later ones leave out choices that change nothing:
-// a request that conflicts with none that another client has been seen to make is delivered at once. Which requests
-// these are is fixed during a pass, which is run again if what was seen meanwhile shows it to be wrong.
+// learned is what schedules so far have shown of the clients. It lets later ones leave
+// out choices that change nothing: a request that conflicts with none that another client
+// has been seen to make is delivered at once. Which requests these are is fixed during a
+// pass, which is run again if what was seen meanwhile shows it to be wrong.
 type learned struct {
-	scripts []string       // that were sent whole in the first schedule
-	uses    map[asked]keys // the keys of each request as it was executed, inside scripts and transactions too
-	alone   map[asked]bool // what is delivered at once
+	scripts []string // that were sent whole in the first schedule
+	// The keys of each request as it was executed, inside scripts and transactions too.
+	uses  map[asked]keys
+	alone map[asked]bool // what is delivered at once
 }
 
 // asked identifies a request in all schedules.
@@ -24,7 +26,8 @@ type asked struct {
 // keys are those that a request uses: true if it writes.
 type keys map[string]bool
 
-// everything is the key of requests that conflict with all others, theTime that of those that read a clock or a TTL.
+// everything is the key of requests that conflict with all others, theTime that of
+// those that read a clock or a TTL.
 const everything, theTime = "*", "the time"
 
 // of are the keys of a request that have been seen so far.
@@ -44,8 +47,9 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on. It reports changed if they are not the same as
-// before, and wrong if one was delivered at once that should not have been.
+// sum finds out which requests are delivered at once from now on. It reports
+// changed if they are not the same as before, and wrong if one was delivered at
+// once that should not have been.
 func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
@@ -73,7 +77,8 @@ func (k keys) conflict(other keys) bool {
 	return false
 }
 
-// String is the request as one line, by which it is recognised in other schedules: what is random in it is replaced.
+// String is the request as one line, by which it is recognised in other schedules: what
+// is random in it is replaced.
 func (r *request) String() string {
 	if r.line == "" {
 		var b strings.Builder
@@ -100,16 +105,18 @@ func Anonymous(text string) string {
 	return token.ReplaceAllLiteralString(text, "~")
 }
 
-// asks are what clients have asked since something changed. Clients that wait for a lock ask the same again and again.
-// The first two times are choices. Later ones are not: nothing can come between that could not have come before.
+// asks are what clients have asked since something changed. Clients that wait for a lock
+// ask the same again and again. The first two times are choices. Later ones are not:
+// nothing can come between that could not have come before.
 type asks struct {
 	replies map[asked]string
 	points  map[string]bool // at which a client was about to ask again
 }
 
-// asksAgain reports whether a client is about to ask what it has asked before, at a point that has come before: with
-// the same choices, requests and data at its server. Data may expire at another time: a renewal without end would else
-// make new points without end. Faults strike only the first two renewals.
+// asksAgain reports whether a client is about to ask what it has asked before, at a point
+// that has come before: with the same choices, requests and data at its server. Data may
+// expire at another time: a renewal without end would else make new points without end.
+// Faults strike only the first two renewals.
 func (s *search) asksAgain(w *world, options []Choice) bool {
 	r := w.next(options[0].N)
 	if options[0].What != Deliver || r == nil || r.rest {

@@ -10,20 +10,22 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A parked request waits in a server until one of its keys holds something, or until its time-out. Miniredis would wait
-// in the goroutine that asks it, which is the search's.
+// A parked request waits in a server until one of its keys holds something, or until its
+// time-out. Miniredis would wait in the goroutine that asks it, which is the search's.
 type parked struct {
 	*request
 	command []string // the command that is executed in the end: an XREAD loses its BLOCK
 	keys    []string
-	after   []string  // of streams: the last entry of each that the client has; nil: the keys are no streams
-	until   time.Time // zero: for good
+	// Of streams: the last entry of each that the client has; nil: the keys are no streams.
+	after []string
+	until time.Time // zero: for good
 }
 
 // parkable are the commands that may wait and are parked.
 var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRPOPLPUSH", "XREAD"}
 
-// waits returns how, and for how long, a command may wait. It returns false if it does not wait, or is not known.
+// waits returns how, and for how long, a command may wait. It returns false if it
+// does not wait, or is not known.
 func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits bool) {
 	args, unit := command[1:], time.Second
 	if len(args) < 2 {
@@ -44,7 +46,8 @@ func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits 
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
 
-// reads notes after which entries of which streams an XREAD waits, and returns its time-out; empty: it does not wait.
+// reads notes after which entries of which streams an XREAD waits, and returns its
+// time-out; empty: it does not wait.
 func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
@@ -82,7 +85,8 @@ func (p *parked) holds(s *Server) bool {
 	return false
 }
 
-// parks has a command wait, and reports whether it does. None waits in a transaction, or if a key holds something.
+// parks has a command wait, and reports whether it does. None waits in a transaction,
+// or if a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
 	p, limit, waits := s.waits(command)
 	if !waits || r.queues || p.holds(s) {

@@ -37,8 +37,8 @@ type PlayedSchedule struct {
 	diagram verify.Diagram
 }
 
-// PlayedOf plays the shortest harm of a program within one preemption and one fault or, if there is none, this many
-// schedules that a seeded source chooses.
+// PlayedOf plays the shortest harm of a program within one preemption and one fault or,
+// if there is none, this many schedules that a seeded source chooses.
 func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
 	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Kinds: of})
 	if err != nil {
@@ -46,7 +46,8 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 	}
 	source := rand.New(rand.NewPCG(1, 2))
 	var chosen Chooser = func(options []Choice, _ []string) (Choice, error) {
-		// While a request stays late, another client waits until its own time-out, which real time may shift.
+		// While a request stays late, another client waits until its own time-out, which
+		// real time may shift.
 		options = slices.DeleteFunc(options, func(c Choice) bool { return c.What == TimePass && c.Preempt })
 		return options[source.IntN(len(options))], nil
 	}
@@ -65,8 +66,9 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 			if err != nil {
 				return err
 			}
-			// A random schedule is left out if it lasts so long that a client may have given up waiting for a lock: in real
-			// time it may do so one poll earlier or later.
+			// A random schedule is left out if it lasts so long that a client may
+			// have given up waiting for a lock: in real time it may do so one poll
+			// earlier or later.
 			if harms || one.steps[len(one.steps)-1].at < max(3*Lease, p.Lease*3/2) {
 				all = append(all, one)
 			}
@@ -170,9 +172,9 @@ func (g *gate) execute(ctx context.Context, target backend.Target, r *request) {
 	_, _ = replier{r.conn}.Write([]byte(answer))
 }
 
-// Real plays the schedule on real servers, the market's first, over a gate like that in memory: it waits for each
-// request, keeps at least the gaps of virtual time, and compares each request and reply, and the harm. The error is the
-// first difference.
+// Real plays the schedule on real servers, the market's first, over a gate like that in
+// memory: it waits for each request, keeps at least the gaps of virtual time, and
+// compares each request and reply, and the harm. The error is the first difference.
 func (p PlayedSchedule) Real(ctx context.Context, targets ...backend.Target) error {
 	w := &world{program: p.program, scripts: slices.Clone(p.scripts), begin: time.Now(), arrived: make(chan struct{}, 1),
 		running: nobody, addrs: p.addrs}
@@ -242,7 +244,8 @@ func exchange(rw *bufio.ReadWriter, commands [][]string) (answer string, err err
 	return answer, nil
 }
 
-// readReply reads one as it is sent: also a text with its kind, such as CLIENT INFO, which proto does not know.
+// readReply reads one as it is sent: also a text with its kind, such as CLIENT
+// INFO, which proto does not know.
 func readReply(in *bufio.Reader) (string, error) {
 	if kind, _ := in.Peek(1); string(kind) != "=" {
 		return proto.Read(in)
@@ -260,7 +263,8 @@ func readReply(in *bufio.Reader) (string, error) {
 	return line + string(text), err
 }
 
-// until waits until a client has a request, and takes the one that is meant, if there is one.
+// until waits until a client has a request, and takes the one that is meant, if
+// there is one.
 func (p PlayedSchedule) until(w *world, client, n int, line string) (*request, error) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond / 4) {
 		w.mu.Lock()
@@ -318,13 +322,15 @@ func (p PlayedSchedule) do(w *world, c Choice, r *request) {
 	}
 }
 
-// expireEarly has the keys of a server expire as if its clock had stepped ahead by some milliseconds.
+// expireEarly has the keys of a server expire as if its clock had stepped ahead
+// by some milliseconds.
 const expireEarly = `
 for _, key in ipairs(redis.call('KEYS', '*')) do
 	redis.call('PEXPIRE', key, redis.call('PTTL', key) - ARGV[1])
 end`
 
-// takeLate takes the late request that a choice means, whose client may be about to give up only now.
+// takeLate takes the late request that a choice means, whose client may be
+// about to give up only now.
 func (w *world) takeLate(c Choice) *request {
 	var theirs []*request
 	for _, r := range w.late {
@@ -352,15 +358,16 @@ func (w *world) finishReal() []verify.Violation {
 	return w.trial.Judge(w.servers[0])
 }
 
-// ttls reports whether two replies are what is left of a lease, of which real time has taken some milliseconds.
+// ttls reports whether two replies are what is left of a lease, of which real time
+// has taken some milliseconds.
 func ttls(a, b string) bool {
 	n, err1 := strconv.Atoi(a)
 	m, err2 := strconv.Atoi(b)
 	return err1 == nil && err2 == nil && min(n, m) > 50 && max(n, m)-min(n, m) < 100
 }
 
-// alike reports whether two requests are the same, but for clocks, connections, and the time that a waiter has left,
-// which it tells a script.
+// alike reports whether two requests are the same, but for clocks, connections, and the
+// time that a waiter has left, which it tells a script.
 func alike(a, b string) bool {
 	a, b = clocks.ReplaceAllString(a, "time"), clocks.ReplaceAllString(b, "time")
 	a, b = names.ReplaceAllString(a, "connection"), names.ReplaceAllString(b, "connection")

@@ -26,15 +26,17 @@ const (
 	threeMasters  = "three-masters"
 )
 
-// A looked is one search among three masters, of the faults that it names: every one, if it names none.
+// A looked is one search among three masters, of the faults that it names:
+// every one, if it names none.
 type looked struct {
 	scheme string
 	faults int
 	of     []explore.Fault
 }
 
-// redlockLooks are the searches with two clients and one preemption: each fault alone, and two faults that do no harm
-// alone, of different kinds or of the same. Two faults take minutes. The last rows are of a mend.
+// redlockLooks are the searches with two clients and one preemption: each fault alone,
+// and two faults that do no harm alone, of different kinds or of the same. Two faults
+// take minutes. The last rows are of a mend.
 func redlockLooks() (all []looked) {
 	for _, f := range explore.Faults() {
 		switch f {
@@ -82,9 +84,10 @@ func (l looked) is(e verify.Explored) bool {
 	return e.Scheme == l.scheme && bounded && slices.EqualFunc(l.of, e.Of, same)
 }
 
-// TestRedlock searches the schedules of Redlock with three masters, which are asked one after the other, and compares
-// what it finds with what is stored. By default it searches with a pause and with a clock only, with MARKETSIM_EXPLORE
-// with each fault alone. With -update it also makes the searches that are not stored.
+// TestRedlock searches the schedules of Redlock with three masters, which are asked one
+// after the other, and compares what it finds with what is stored. By default it searches
+// with a pause and with a clock only, with MARKETSIM_EXPLORE with each fault alone. With
+// -update it also makes the searches that are not stored.
 func TestRedlock(t *testing.T) {
 	var is []verify.Explored
 	if _, err := os.Stat(redlockStored); err == nil || !*update {
@@ -127,9 +130,9 @@ func write(t *testing.T, path string, all []verify.Explored) {
 	}
 }
 
-// Each harm that is stored is done on real servers, too: a master that starts empty is one that is emptied, and a clock
-// that steps is keys that expire as early. A machine that is too busy for the time that a master has to answer gets
-// other tries.
+// Each harm that is stored is done on real servers, too: a master that starts empty is
+// one that is emptied, and a clock that steps is keys that expire as early. A machine
+// that is too busy for the time that a master has to answer gets other tries.
 func TestRedlockOnRealServers(t *testing.T) {
 	var targets []backend.Target
 	for range 4 {

@@ -29,8 +29,9 @@ type Report struct {
 	Harmful             int     // of these
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
-	// Points counts the points of all schedules, and Lost those at which a choice was given up, because the choices before
-	// it did not lead there again: there is chance in the clients.
+	// Points counts the points of all schedules, and Lost those at which a choice
+	// was given up, because the choices before it did not lead there again: there
+	// is chance in the clients.
 	Points, Lost int
 }
 
@@ -43,7 +44,8 @@ type Found struct {
 	Diagram             verify.Diagram
 }
 
-// String is the report for a terminal: each harm with its schedule and its token, and then the bounds of the search.
+// String is the report for a terminal: each harm with its schedule and its token, and
+// then the bounds of the search.
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
@@ -53,7 +55,8 @@ func (r *Report) String() (text string) {
 	return text + of + ": " + r.Bound()
 }
 
-// Bound is the sentence that belongs to each "nothing was found": the bounds, and what is taken for granted.
+// Bound is the sentence that belongs to each "nothing was found": the bounds,
+// and what is taken for granted.
 func (r *Report) Bound() string {
 	found, of, lost, stopped := "nothing in", "", "", ""
 	switch {
@@ -82,20 +85,24 @@ type search struct {
 	Report // so far
 	ctx    context.Context
 	learned
-	addrs      []string               // of the servers of the locks
-	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
+	addrs []string // of the servers of the locks
+	// What schedules begin with; nil: the last one has taught them a script.
+	redis      []*miniredis.Miniredis
 	remembered embedded.Scripts
-	again      func(*world, *request) // is told of each request that is sent again without a choice; may be nil
-	progress   atomic.Int64
-	running    atomic.Pointer[world] // the schedule that is run
-	silence    time.Duration         // how long the search may stand still in real time
-	waiting    int                   // for mutexes: goroutines from before, or of schedules that were given up
-	pools      pools
+	// Is told of each request that is sent again without a choice; may be nil.
+	again    func(*world, *request)
+	progress atomic.Int64
+	running  atomic.Pointer[world] // the schedule that is run
+	silence  time.Duration         // how long the search may stand still in real time
+	// For mutexes: goroutines from before, or of schedules that were given up.
+	waiting int
+	pools   pools
 }
 
-// Search goes through the schedules of a program within bounds, or until the context ends. What it finds is no failure:
-// see Report. An error says why nothing can be concluded. It works in any process, not only in tests, but nothing else
-// may run at the same time: sources of chance that the whole process shares are fixed meanwhile.
+// Search goes through the schedules of a program within bounds, or until the context
+// ends. What it finds is no failure: see Report. An error says why nothing can be
+// concluded. It works in any process, not only in tests, but nothing else may run at the
+// same time: sources of chance that the whole process shares are fixed meanwhile.
 func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
 	s := newSearch(ctx, p, b)
 	return &s.Report, s.guarded(s.run)
@@ -113,24 +120,27 @@ func newSearch(ctx context.Context, p Program, b Bounds) *search {
 		learned: learned{uses: map[asked]keys{}},
 		silence: 20 * time.Second,
 	}
-	for n := range p.LockServers { // in a network for documentation: nothing answers a client that connects by itself
+	// in a network for documentation: nothing answers a client that connects by itself
+	for n := range p.LockServers {
 		s.addrs = append(s.addrs, fmt.Sprintf("192.0.2.%d:6379", n+1))
 	}
 	return s
 }
 
-// meets takes over the scripts that the first schedule has sent, and the servers to which it has connected.
+// meets takes over the scripts that the first schedule has sent, and the
+// servers to which it has connected.
 func (s *search) meets(w *world) {
 	s.scripts, s.redis = w.scripts, nil
 	s.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
 	s.Program.LockServers = len(s.addrs)
-	s.Bounds.Kinds = slices.DeleteFunc(slices.Clone(s.Bounds.Kinds), func(f Fault) bool { // which cannot happen
+	// which cannot happen
+	s.Bounds.Kinds = slices.DeleteFunc(slices.Clone(s.Bounds.Kinds), func(f Fault) bool {
 		return f == Empty && len(s.addrs) == 0 || f == Behind && len(s.addrs) != 1 || f == ServerClock && len(s.addrs) < 2
 	})
 }
 
-// guarded plays the first schedule, to learn which scripts clients send and whether the program does anything, and then
-// calls run.
+// guarded plays the first schedule, to learn which scripts clients send and whether the
+// program does anything, and then calls run.
 func (s *search) guarded(run func() error) error {
 	backend.QuietLogs() // the search breaks connections all the time
 	defer withoutChance()()
@@ -163,8 +173,9 @@ func (s *search) Play(choose Chooser) (Played, error) {
 	return Played{Steps: w.steps, Harms: harms, Diagram: w.diagram}, err
 }
 
-// Replay plays the schedule of a token that a report of the same program has printed. The harm that it returns is empty
-// if the schedule does none. An error says which step cannot be chosen.
+// Replay plays the schedule of a token that a report of the same program has
+// printed. The harm that it returns is empty if the schedule does none. An error
+// says which step cannot be chosen.
 func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	subject, name, steps, err := ParseToken(text)
 	if err == nil && (subject != p.Subject || name != p.Name) {
@@ -182,7 +193,8 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	return f, err
 }
 
-// goThrough makes choices until the clients have ended or died, or nothing happens any more.
+// goThrough makes choices until the clients have ended or died, or nothing
+// happens any more.
 func (s *search) goThrough(w *world, choose Chooser) error {
 	for {
 		if s.progress.Add(1) < 0 {

@@ -17,8 +17,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// pushes is a program of two clients that append their letter several times to a key of their own, or to one that they
-// share. Harm is done if what stands there at the end is what it must not be.
+// pushes is a program of two clients that append their letter several times to a
+// key of their own, or to one that they share. Harm is done if what stands there at
+// the end is what it must not be.
 func pushes(times int, shared bool, never string) Program {
 	return pushesBy(times, shared, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
 		return conn.Append(ctx, key, letter).Err()
@@ -110,9 +111,10 @@ func choose(n, k int) int {
 	return c
 }
 
-// Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules with p preemptions,
-// and one if they share no key. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
-// the last of its a+b−1 switches comes when the other client has ended.
+// Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules
+// with p preemptions, and one if they share no key. Source: an interleaving of a
+// and b blocks has a+b−2 preemptions, because the last of its a+b−1 switches comes
+// when the other client has ended.
 func TestCounts(t *testing.T) {
 	for k := 1; k <= 4; k++ {
 		sum := 0
@@ -137,7 +139,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// What goes wrong in one interleaving only is found with as many preemptions as that takes, and not with fewer.
+// What goes wrong in one interleaving only is found with as many preemptions as
+// that takes, and not with fewer.
 func TestPlanted(t *testing.T) {
 	for depth, never := range map[int]string{1: "ABBBAA", 2: "AABABB", 3: "ABABBA"} {
 		if r := Run(t, pushes(3, true, never), Bounds{Preemptions: depth - 1}); len(r.Found) > 0 {
@@ -185,8 +188,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Each schedule that the search plays can be replayed, also if a client pauses before a request that is delivered at
-// once while another client was chosen last. A appends to a shared key. B sets a key of its own, waits, reads it, and
+// Each schedule that the search plays can be replayed, also if a client pauses
+// before a request that is delivered at once while another client was chosen
+// last. A appends to a shared key. B sets a key of its own, waits, reads it, and
 // appends to the shared key, too.
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
@@ -241,7 +245,8 @@ func one(do func(ctx context.Context, s *Session) string) Program {
 
 func neverEnds() { select {} }
 
-// Where nothing can be concluded, a sentence says why, and names what a client has left behind, with its stack.
+// Where nothing can be concluded, a sentence says why, and names what a client has
+// left behind, with its stack.
 func TestNothingIsConcluded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -311,8 +316,8 @@ func TestNothingIsConcluded(t *testing.T) {
 	}
 }
 
-// A client that draws delays which nobody can seed is judged all the same. The report says at how many points a choice
-// was not tried.
+// A client that draws delays which nobody can seed is judged all the same. The report
+// says at how many points a choice was not tried.
 func TestChance(t *testing.T) {
 	runs := 0
 	draws := connected(func(ctx context.Context, conn *backend.Conn) string {
@@ -334,7 +339,8 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// Real time may change two things in a request: the rest of a time-out that a script is told, and a client's clock.
+// Real time may change two things in a request: the rest of a time-out that a script
+// is told, and a client's clock.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

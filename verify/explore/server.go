@@ -18,7 +18,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// A Server is a miniredis without a listener and without goroutines: it executes in the goroutine that asks.
+// A Server is a miniredis without a listener and without goroutines: it
+// executes in the goroutine that asks.
 type Server struct {
 	redis  *miniredis.Miniredis
 	world  *world
@@ -32,7 +33,8 @@ type Server struct {
 	execute func(*request) // by miniredis: see run
 }
 
-// newServer makes a server of a miniredis that may have served another schedule: to start one takes long.
+// newServer makes a server of a miniredis that may have served another
+// schedule: to start one takes long.
 func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 	s := &Server{world: w, redis: m, number: number}
 	s.execute = s.run
@@ -69,7 +71,8 @@ func (s *Server) Do(command ...any) string {
 	return string(s.own.answer)
 }
 
-// Connect opens a connection of the search itself, as Session.Connect does for a client. Its requests are not held.
+// Connect opens a connection of the search itself, as Session.Connect does for a
+// client. Its requests are not held.
 func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -113,7 +116,8 @@ func (s *Server) run(r *request) {
 	s.unpark()
 }
 
-// connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know; false: it is another command.
+// connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know;
+// false: it is another command.
 func (s *Server) connections(r *request, command []string) bool {
 	switch strings.ToLower(command[1]) {
 	case "info":
@@ -127,7 +131,8 @@ func (s *Server) connections(r *request, command []string) bool {
 	return true
 }
 
-// disconnect has a server end a connection, and loses what is late on it. It returns 0 if the server has none, else 1.
+// disconnect has a server end a connection, and loses what is late on it. It returns 0 if
+// the server has none, else 1.
 func (w *world) disconnect(server *Server, id string) int {
 	all := w.conns()
 	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.id == id })
@@ -143,7 +148,8 @@ func (w *world) disconnect(server *Server, id string) int {
 	return 1
 }
 
-// note notes the keys of a command as it is executed, also in a script or a transaction, or that it is not known.
+// note notes the keys of a command as it is executed, also in a script or a
+// transaction, or that it is not known.
 func (s *Server) note(cmd string, args []string) {
 	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && !slices.Contains(parkable, strings.ToUpper(cmd)) {
 		s.world.lacks = cmd
@@ -160,7 +166,8 @@ func (s *Server) note(cmd string, args []string) {
 	}
 }
 
-// named is a key or a request with the number of its server: what happens at two servers never conflicts.
+// named is a key or a request with the number of its server: what happens at
+// two servers never conflicts.
 func (s *Server) named(text string) string {
 	if s.number == 0 || text == everything {
 		return text
@@ -168,7 +175,8 @@ func (s *Server) named(text string) string {
 	return "server " + strconv.Itoa(s.number) + ": " + text
 }
 
-// A request is what a client has written at once: one command, a pipeline, or MULTI to EXEC.
+// A request is what a client has written at once: one command, a pipeline, or
+// MULTI to EXEC.
 type request struct {
 	*conn
 	commands [][]string
@@ -177,7 +185,8 @@ type request struct {
 	gaveUp   time.Time // when its client gave up waiting, of a late one; zero: it has not
 }
 
-// splits are after how many of its commands a request may be divided: not between MULTI and EXEC.
+// splits are after how many of its commands a request may be divided: not
+// between MULTI and EXEC.
 func (r *request) splits() (after []int) {
 	queues := r.queues
 	for i, command := range r.commands[:len(r.commands)-1] {
@@ -189,7 +198,8 @@ func (r *request) splits() (after []int) {
 	return after
 }
 
-// head divides a request that waits first, and returns its first part. The second one waits behind it.
+// head divides a request that waits first, and returns its first part. The
+// second one waits behind it.
 func (r *request) head(commands int) *request {
 	rest := &request{conn: r.conn, commands: r.commands[commands:], rest: true}
 	first := &request{conn: r.conn, commands: r.commands[:commands]}
@@ -197,7 +207,8 @@ func (r *request) head(commands int) *request {
 	return first
 }
 
-// A conn is a client's connection to a server: its requests wait until the world, whose mu guards it, delivers them.
+// A conn is a client's connection to a server: its requests wait until the world, whose
+// mu guards it, delivers them.
 type conn struct {
 	*wire.Local
 	world  *world
@@ -232,7 +243,8 @@ func (c *conn) sent(commands [][]string) {
 	}
 }
 
-// gated reports whether a command waits for the search. Those of a handshake do not: no other client can see them.
+// gated reports whether a command waits for the search. Those of a handshake do not:
+// no other client can see them.
 func gated(command []string) bool {
 	kills := command[0] == "client" && strings.EqualFold(command[1], "kill")
 	return kills || !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
@@ -251,7 +263,8 @@ func (r replier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut breaks the connection: what was not delivered is gone. It ends subscriptions, and so miniredis's goroutines.
+// cut breaks the connection: what was not delivered is gone. It ends subscriptions,
+// and so miniredis's goroutines.
 func (c *conn) cut() {
 	c.Cut()
 	c.world.mu.Lock()

@@ -36,14 +36,16 @@ func (s *Session) Context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// LockServers are the addresses of the servers that the locks have of their own: see Connect.
+// LockServers are the addresses of the servers that the locks have of their
+// own: see Connect.
 func (s *Session) LockServers() []string {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return slices.Clone(s.world.addrs)
 }
 
-// Connect is a dialer for any client library: to the server of the locks at an address of LockServers, or the market's.
+// Connect is a dialer for any client library: to the server of the locks at an address of
+// LockServers, or the market's.
 func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -74,7 +76,8 @@ func (s *Session) Now() time.Time {
 // Pauses is how often the client has paused so far.
 func (s *Session) Pauses() int { return s.now().pauses }
 
-// Died reports whether the search has killed the client: what its code is told from then on was told to nobody.
+// Died reports whether the search has killed the client: what its code is told
+// from then on was told to nobody.
 func (s *Session) Died() bool { return s.now().died }
 
 func (s *Session) now() client {
@@ -83,10 +86,13 @@ func (s *Session) now() client {
 	return *s.world.clients[s.client]
 }
 
-// Seen is what the servers of the locks have seen of a client so far, in a program that is Observed.
+// Seen is what the servers of the locks have seen of a client so far, in a
+// program that is Observed.
 type Seen struct {
-	Changes int       // of its requests, those that changed what is stored, or when it expires
-	Expires time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
+	Changes int // of its requests, those that changed what is stored, or when it expires
+	// When what it has written expires, on most servers; zero: it has written
+	// nothing that does.
+	Expires time.Time
 	Faults  int       // how many have happened so far, to any client or server
 	Calm    time.Time // since when no fault is under way; zero: one is
 
@@ -106,7 +112,8 @@ func (s *Session) Seen() Seen {
 	return s.world.seen(s.client)
 }
 
-// Waits is called when the client begins to wait: it resets Gap and what follows it in Seen.
+// Waits is called when the client begins to wait: it resets Gap and what
+// follows it in Seen.
 func (s *Session) Waits() {
 	s.world.seeing.Lock()
 	defer s.world.seeing.Unlock()
@@ -138,7 +145,8 @@ func stockOf(m *miniredis.Miniredis) stock {
 	return all
 }
 
-// observe has a request's server execute it, and notes what that does at a server of the locks.
+// observe has a request's server execute it, and notes what that does at a
+// server of the locks.
 func (w *world) observe(r *request) {
 	if !w.program.Observed || r.client == nobody || r.server.number == 0 && w.program.LockServers > 0 {
 		r.server.execute(r)
@@ -158,7 +166,8 @@ func (w *world) observe(r *request) {
 	changed := before.data != after.data
 	var ends time.Time
 	for key, at := range after.expires {
-		if at.Sub(before.expires[key]).Abs() > time.Millisecond { // or it is new: the zero time is long ago
+		// or it is new: the zero time is long ago
+		if at.Sub(before.expires[key]).Abs() > time.Millisecond {
 			changed = true
 			if at.After(ends) {
 				ends = at
@@ -181,7 +190,8 @@ func (w *world) seen(i int) Seen {
 	o := w.clients[i].observed
 	seen := o.Seen
 	seen.Faults, seen.Calm = w.faults, w.last
-	// On most of n servers something lasts as long as on the one in the middle, n/2 from the last.
+	// On most of n servers something lasts as long as on the one in the middle,
+	// n/2 from the last.
 	times := slices.SortedFunc(maps.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
 	if most := w.program.LockServers / 2; most < len(times) {
 		seen.Expires = times[most]

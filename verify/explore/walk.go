@@ -10,9 +10,11 @@ import (
 	"strings"
 )
 
-// A walk goes through schedules, each of which is played once: first those with the fewest faults, then those with the
-// fewest preemptions, and then in the order of their choices. A schedule that has been played makes branches: each has
-// the same choices up to one of its points, another choice there, and after it the first choice at each point.
+// A walk goes through schedules, each of which is played once: first those with
+// the fewest faults, then those with the fewest preemptions, and then in the
+// order of their choices. A schedule that has been played makes branches: each
+// has the same choices up to one of its points, another choice there, and after
+// it the first choice at each point.
 type walk struct {
 	bounds  Bounds
 	open    branches
@@ -80,7 +82,8 @@ func newWalk(b Bounds) *walk {
 	return &walk{bounds: b, open: branches{{}}, tallies: map[cost]*tally{}, points: map[string]*point{}}
 }
 
-// next takes the first branch. It returns false if there is none, or if it comes after schedules of this cost.
+// next takes the first branch. It returns false if there is none, or if it comes
+// after schedules of this cost.
 func (w *walk) next(level cost) (b branch, is bool) {
 	if len(w.open) == 0 || w.open[0].cost.after(level) {
 		return b, false
@@ -119,7 +122,8 @@ func (w *walk) meets(options []Choice, pending []string) *point {
 	return w.points[is]
 }
 
-// played adds the branches of a schedule that was itself a branch: those at its nodes after the last one of the branch.
+// played adds the branches of a schedule that was itself a branch: those at its nodes
+// after the last one of the branch.
 func (w *walk) played(b branch, nodes []node) {
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
@@ -158,13 +162,15 @@ func (b *branches) Pop() any {
 	return last
 }
 
-// tries is how often a schedule may miss the point that it has to come to, before its choice is given up.
+// tries is how often a schedule may miss the point that it has to come to,
+// before its choice is given up.
 const tries = 3
 
 // mostSlow is how often it may miss it besides, because the machine stood still.
 const mostSlow = 10
 
-// number matches what may differ in a request that is sent again: a delay, a time, a number that a client has drawn.
+// number matches what may differ in a request that is sent again: a delay, a time, a
+// number that a client has drawn.
 var number = regexp.MustCompile(`[0-9]+`)
 
 // sameButNumbers reports whether two requests differ in such numbers at most.
@@ -172,8 +178,9 @@ func sameButNumbers(a, b string) bool {
 	return a == b || number.ReplaceAllLiteralString(a, "0") == number.ReplaceAllLiteralString(b, "0")
 }
 
-// A chance counts at which points of schedules a choice was given up, because clients did something else there than
-// before: they draw delays that nobody can seed, go through maps, or have goroutines side by side.
+// A chance counts at which points of schedules a choice was given up, because clients did
+// something else there than before: they draw delays that nobody can seed, go through
+// maps, or have goroutines side by side.
 type chance struct {
 	depths  []lots
 	example string // how a schedule differed from another one, at the last that was given up
@@ -218,8 +225,9 @@ func (c *chance) sum() (all lots) {
 	return all
 }
 
-// enough returns an error if a choice was lost at more than a tenth of the points at one depth. It looks at each depth,
-// because a choice that is lost near the start takes most schedules with it, and one near the end few.
+// enough returns an error if a choice was lost at more than a tenth of the points at one
+// depth. It looks at each depth, because a choice that is lost near the start takes most
+// schedules with it, and one near the end few.
 func (c *chance) enough() error {
 	for _, n := range c.depths {
 		if 10*n.lost > n.points {
@@ -229,7 +237,8 @@ func (c *chance) enough() error {
 	return nil
 }
 
-// ErrChance is in what Search and Drive return, or in Report.Stopped if harm had been found before.
+// ErrChance is in what Search and Drive return, or in Report.Stopped if harm
+// had been found before.
 var ErrChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
 
 func (c *chance) tooMany(n lots) error {

@@ -17,11 +17,13 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. If
-// nothing happens for patience, a client will never end. mostSteps bounds choices, and mostAgain what is asked again.
+// tick is how long a request or a fault takes, so that no two timers of different clients
+// end at the same instant. If nothing happens for patience, a client will never end.
+// mostSteps bounds choices, and mostAgain what is asked again.
 const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
 
-// A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
+// A world is one schedule, in a bubble of package synctest. One goroutine chooses and
+// does, while all others wait.
 type world struct {
 	program    Program
 	trial      *Trial
@@ -45,7 +47,8 @@ type world struct {
 	uses     keys   // of the request that is executed
 	lacks    string // a command that the servers do not know
 
-	// comeToRest waits until all clients wait, without letting time pass, and reports whether one waits for a mutex.
+	// comeToRest waits until all clients wait, without letting time pass, and reports
+	// whether one waits for a mutex.
 	comeToRest func() bool
 	held       bool // one did at the last rest
 
@@ -68,7 +71,8 @@ type client struct {
 
 func (c *client) alive() bool { return !c.ended && !c.died }
 
-// newWorld makes servers of what was started, and starts the clients one by one. Each waits at its first request.
+// newWorld makes servers of what was started, and starts the clients one by one.
+// Each waits at its first request.
 func newWorld(s *search) *world {
 	w := &world{
 		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
@@ -95,7 +99,8 @@ func newWorld(s *search) *world {
 	return w
 }
 
-// at is the server at an address, which with Masters may be a new one; else the market's. The world is locked.
+// at is the server at an address, which with Masters may be a new one; else the
+// market's. The world is locked.
 func (w *world) at(addr string) *Server {
 	n := 1 + slices.Index(w.addrs, addr)
 	if n == 0 && w.program.Masters && addr != "" {
@@ -119,8 +124,9 @@ func (w *world) conns() (all []*conn) {
 	return all
 }
 
-// settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end. No time can pass
-// while a goroutine waits for a mutex that another one of its client holds over a request, which comes next then.
+// settle lets a tick pass, in which every client comes to a request of its own, a timer,
+// or its end. No time can pass while a goroutine waits for a mutex that another one of
+// its client holds over a request, which comes next then.
 func (w *world) settle() {
 	if w.held || w.running != nobody && w.next(w.running) != nil {
 		w.held = w.comeToRest()
@@ -131,7 +137,8 @@ func (w *world) settle() {
 	w.rest(func() { time.Sleep(tick) })
 }
 
-// rest waits for something, and then until every client waits. Only then the world looks at what is theirs.
+// rest waits for something, and then until every client waits. Only then the
+// world looks at what is theirs.
 func (w *world) rest(wait func()) {
 	w.mu.Lock()
 	//lint:ignore SA2001 what the world has looked at so far was before what they do now
@@ -140,8 +147,9 @@ func (w *world) rest(wait func()) {
 	synctest.Wait()
 }
 
-// nexts are the next requests of a client that the server may get, one of each of its connections: they have no order.
-// What follows a late request on its connection waits behind it.
+// nexts are the next requests of a client that the server may get, one of each
+// of its connections: they have no order. What follows a late request on its
+// connection waits behind it.
 func (w *world) nexts(i int) (all []*request) {
 	if c := w.clients[i]; c.paused.IsZero() && !c.died {
 		for _, conn := range c.conns {
@@ -153,7 +161,8 @@ func (w *world) nexts(i int) (all []*request) {
 	return all
 }
 
-// next is the first of nexts, over the connection that was opened first; nil: there is none.
+// next is the first of nexts, over the connection that was opened first; nil:
+// there is none.
 func (w *world) next(i int) *request {
 	if all := w.nexts(i); len(all) > 0 {
 		return all[0]
@@ -172,7 +181,8 @@ func (w *world) pending() []string {
 	return all
 }
 
-// delayed are the late requests of a client that has given up waiting for the reply, each on a connection of its own.
+// delayed are the late requests of a client that has given up waiting for the reply,
+// each on a connection of its own.
 func (w *world) delayed(i int) (all []*request) {
 	for _, r := range w.late {
 		if r.client == i && !r.gaveUp.IsZero() {
@@ -182,7 +192,8 @@ func (w *world) delayed(i int) (all []*request) {
 	return all
 }
 
-// ages notes which clients have given up waiting for a late request, and loses requests that are too old to arrive.
+// ages notes which clients have given up waiting for a late request, and loses
+// requests that are too old to arrive.
 func (w *world) ages() {
 	now := time.Now()
 	for _, s := range w.servers {
@@ -203,8 +214,8 @@ func (w *world) ages() {
 // staysLate is how long after its client has given up a late request is lost.
 func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
 
-// wait lets time go on until a client sends something or ends, or until something is due: see due. It reports false if
-// nothing has happened for so long that nothing will.
+// wait lets time go on until a client sends something or ends, or until something is due:
+// see due. It reports false if nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	until := w.due(leases)
 	select {
@@ -220,7 +231,8 @@ func (w *world) wait(leases time.Duration) bool {
 	return time.Now().Before(w.last.Add(patience))
 }
 
-// due is when a client has been paused for this many leases, a late request is lost, or a server's wait ends.
+// due is when a client has been paused for this many leases, a late request is
+// lost, or a server's wait ends.
 func (w *world) due(leases time.Duration) time.Time {
 	until := w.last.Add(patience)
 	atMost := func(since time.Time, after time.Duration) {
@@ -242,7 +254,8 @@ func (w *world) due(leases time.Duration) time.Time {
 	return until
 }
 
-// finish ends all clients, since no goroutine may stay in the bubble, and has the end judged.
+// finish ends all clients, since no goroutine may stay in the bubble, and has
+// the end judged.
 func (w *world) finish() (found []verify.Violation) {
 	for i, c := range w.clients {
 		if c.alive() {
@@ -278,7 +291,8 @@ func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", cli
 // frames are those of a stack, after their addresses.
 var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 
-// left names a client of which a goroutine still runs, with the goroutine's stack. Empty: there is none.
+// left names a client of which a goroutine still runs, with the goroutine's
+// stack. Empty: there is none.
 func (w *world) left() string {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory

@@ -8,12 +8,14 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// saw ends all clients and counts the market. If coins or items are wrong, that is the reason, and not the one given.
+// saw ends all clients and counts the market. If coins or items are wrong, that is the
+// reason, and not the one given.
 func (s *setup) saw(kept verify.KeptOut, why string) observed {
 	return s.sawBeside(false, kept, "", why)
 }
 
-// sawBeside is saw when a client may have got in beside a holder: how says why it could, otherwise why nobody did.
+// sawBeside is saw when a client may have got in beside a holder: how says why it
+// could, otherwise why nobody did.
 func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
@@ -27,7 +29,8 @@ func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) o
 	return observed{Harm: harm, KeptOut: kept, Why: why, Leases: s.leases}
 }
 
-// reason says what an audit found, for a cell of the table: nobody needs to know which item and which accounts.
+// reason says what an audit found, for a cell of the table: nobody needs to know
+// which item and which accounts.
 func reason(p market.Problem, harm verify.Harm) string {
 	switch p.Kind {
 	case market.TwoOwners:
@@ -45,7 +48,8 @@ func reason(p market.Problem, harm verify.Harm) string {
 	}[harm], p.Text)
 }
 
-// audit ends all clients, and says the worst that is wrong with coins and items, or with what clients were told.
+// audit ends all clients, and says the worst that is wrong with coins and items, or
+// with what clients were told.
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
@@ -60,7 +64,8 @@ func (s *setup) audit() (verify.Harm, string) {
 
 var errTold = errors.New("what the client was told is judged apart")
 
-// ledger says of each operation that its outcome is unknown, by errTold, so that the audit goes by where items lie.
+// ledger says of each operation that its outcome is unknown, by errTold, so that the
+// audit goes by where items lie.
 func (s *setup) ledger() *market.Ledger {
 	var l market.Ledger
 	l.Minted(s.first, seller, nil)
@@ -81,7 +86,8 @@ func (s *setup) ledger() *market.Ledger {
 	return &l
 }
 
-// told finds orders that were reported as applied and were not, as refused and were applied, or as applied twice.
+// told finds orders that were reported as applied and were not, as refused and were
+// applied, or as applied twice.
 func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
 	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
 	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}

@@ -20,7 +20,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// The parent and a child talk in lines of JSON: one clientConfig, then commands down, and events up.
+// The parent and a child talk in lines of JSON: one clientConfig, then commands
+// down, and events up.
 
 type clientConfig struct {
 	Number    int    // of the client, from 0
@@ -39,7 +40,8 @@ type clientConfig struct {
 	Patience  time.Duration // how long it waits for a reply; 0: as long as every client of marketsim
 }
 
-// endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
+// endpoint is a private server, which has no TLS. The password goes from parent
+// to child by a pipe.
 type endpoint struct {
 	Network, Addr, Password string
 	Cluster                 bool // a node of a cluster: clients go to the master of the market's slot
@@ -94,7 +96,8 @@ func (o Outcome) Applied() bool { return o.Error == "" }
 // Unknown reports whether the client does not know if the operation was applied.
 func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
 
-// entered reports whether the market itself answered: a client that something else answers has got in nowhere.
+// entered reports whether the market itself answered: a client that something
+// else answers has got in nowhere.
 func (o Outcome) entered() bool {
 	answers := []string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}
 	return o.Applied() || slices.Contains(answers, o.Reason)
@@ -111,7 +114,8 @@ func (o Outcome) String() string {
 	return "refused: " + o.Reason
 }
 
-// ServeChild acts as a client and ends the process, if it was started to be one. Its scheme is from the catalogue.
+// ServeChild acts as a client and ends the process, if it was started to be one. Its
+// scheme is from the catalogue.
 func ServeChild(catalogue func() strategies.Catalogue) {
 	if os.Getenv(childEnv) == "" {
 		return
@@ -139,7 +143,8 @@ type served struct {
 }
 
 func newServed(out io.Writer) *served {
-	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)} // there are many clients
+	// There are many clients.
+	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
 	// A lock may call steps before the first operation begins.
 	c.gate.Store(step.HoldEach(nil))
 	return c
@@ -201,7 +206,8 @@ func (c *served) work(cmd command) event {
 	case doBuy:
 		receipt, err = c.Purchaser.Purchase(ctx, cmd.Order)
 	case doBrowse:
-		receipt, err = c.Purchaser.(market.Browser).Browse(ctx, cmd.Listing) // as every scheme with a lock is
+		// As every scheme with a lock is.
+		receipt, err = c.Purchaser.(market.Browser).Browse(ctx, cmd.Listing)
 	default:
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
@@ -212,7 +218,8 @@ func (c *served) work(cmd command) event {
 	return event{Done: o}
 }
 
-// open connects and opens the Purchaser. Where something fails it ends as a scenario does: see guard.
+// open connects and opens the Purchaser. Where something fails it ends as a
+// scenario does: see guard.
 func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
@@ -273,7 +280,8 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return lease, err
 }
 
-// dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
+// dialer connects as every client of marketsim does, or as go-redis does by default when
+// a command is to be sent again.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
 	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
 	if e.Cluster {
@@ -289,7 +297,8 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 		}
 		ctx = backend.WaitingForReplies(ctx, config.Patience)
 		conn, err := connect(ctx)
-		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ { // a busy machine greets late
+		// a busy machine greets late
+		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ {
 			conn, err = connect(ctx)
 		}
 		return conn, err

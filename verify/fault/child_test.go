@@ -46,7 +46,8 @@ func TestServeChildElsewhere(t *testing.T) {
 	})
 }
 
-// TestStepsBeforeTheFirstOperation: a lock may call steps while it is opened; nothing holds it there.
+// TestStepsBeforeTheFirstOperation: a lock may call steps while it is opened;
+// nothing holds it there.
 func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	var told bytes.Buffer
 	c := newServed(&told)
@@ -57,7 +58,8 @@ func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	}
 }
 
-// TestOnce: a client that tries once gives up while another holds the lock, and takes one that is free.
+// TestOnce: a client that tries once gives up while another holds the lock, and
+// takes one that is free.
 func TestOnce(t *testing.T) {
 	r := startRunner(t)
 	for _, name := range []string{"coarse:set-px+watchdog", "coarse:zookeeper"} {

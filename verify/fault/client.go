@@ -16,10 +16,12 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// clientTimeout is how long a client may take to answer before the machine, not the scheme, is to blame.
+// clientTimeout is how long a client may take to answer before the machine, not
+// the scheme, is to blame.
 const clientTimeout = 30 * time.Second
 
-// A client is a client in a scenario, seen from the parent. Its methods end the run where they fail.
+// A client is a client in a scenario, seen from the parent. Its methods end the
+// run where they fail.
 type client struct {
 	setup   *setup
 	name    string
@@ -59,9 +61,11 @@ func (s *setup) client(name string) *client {
 	return c
 }
 
-const childEnv = "MARKETSIM_CHILD" // marks a process that is this program once more, as a client in a scenario
+// Marks a process that is this program once more, as a client in a scenario.
+const childEnv = "MARKETSIM_CHILD"
 
-// start starts its process. On Linux it dies with this one, however that ends; elsewhere it ends when its input does.
+// start starts its process. On Linux it dies with this one, however that ends; elsewhere
+// it ends when its input does.
 func (c *client) start(folder *backend.Folder) error {
 	program, errProgram := os.Executable()
 	childIn, in, errIn := os.Pipe()
@@ -104,7 +108,8 @@ func (c *client) read() {
 
 func at(name step.Name) step.Point { return step.Point{At: name} }
 
-// list begins to offer an item of the setup's seller. It returns when it began, as buy and the like do.
+// list begins to offer an item of the setup's seller. It returns when it began,
+// as buy and the like do.
 func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
 	return c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
@@ -136,7 +141,8 @@ func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Poin
 	return c.setup.keptOut(c, lease)
 }
 
-// lists is list of the i-th spare item, and returns when the client is held before it releases.
+// lists is list of the i-th spare item, and returns when the client is held
+// before it releases.
 func (c *client) lists(i int) market.Listing {
 	l := c.setup.spare(i)
 	c.list(l, at(step.BeforeRelease))
@@ -144,7 +150,8 @@ func (c *client) lists(i int) market.Listing {
 	return l
 }
 
-// browses begins to look for an item under a shared lock, and returns when the client has that.
+// browses begins to look for an item under a shared lock, and returns when the
+// client has that.
 func (c *client) browses(item market.ItemID) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
 	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(step.Acquired)}})
@@ -167,7 +174,8 @@ func (c *client) tell(cmd command) {
 
 func (c *client) goOn() { c.tell(command{Do: doGo}) }
 
-// free lets it go to the end of its operation, past all other steps at which it was to be held.
+// free lets it go to the end of its operation, past all other steps at which it
+// was to be held.
 func (c *client) free() { c.tell(command{Do: doFree}) }
 
 func (c *client) finish() Outcome {
@@ -175,7 +183,8 @@ func (c *client) finish() Outcome {
 	return c.ends()
 }
 
-// held waits until it is held, and says where; empty: its operation ended before that, or it was not held in time.
+// held waits until it is held, and says where; empty: its operation ended before
+// that, or it was not held in time.
 func (c *client) held(within time.Duration) step.Name {
 	e, _ := c.next(within)
 	return e.At
@@ -202,7 +211,8 @@ func (c *client) mustBe(name step.Name) {
 	if c.op.done {
 		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
 	}
-	// On a faster machine, an operation that is refused for one of these reasons would have been in time.
+	// On a faster machine, an operation that is refused for one of these reasons
+	// would have been in time.
 	late := []string{"", contended, "lock_lost", "not_sent"}
 	if c.op.done && !c.op.outcome.Applied() && slices.Contains(late, c.op.outcome.Reason) {
 		err = fmt.Errorf("%w: %w", errLate, err)
@@ -210,8 +220,9 @@ func (c *client) mustBe(name step.Name) {
 	c.check(err)
 }
 
-// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in: it is held when it
-// begins to wait, and before it writes. If it begins to wait late, the machine was too slow.
+// buyBeside tries to buy an item whose lock another client may hold, and reports whether
+// it got in: it is held when it begins to wait, and before it writes. If it begins to
+// wait late, the machine was too slow.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 	switch c.held(c.setup.ttl / 2) {
@@ -231,7 +242,8 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	return false
 }
 
-// comesBeside is buyBeside while others hold the lock, with leases that began at since or later. It ends what all do.
+// comesBeside is buyBeside while others hold the lock, with leases that began at since
+// or later. It ends what all do.
 func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
 	in := c.buyBeside(item)
 	c.setup.checkInTime(since)
@@ -241,7 +253,8 @@ func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*cl
 	return in
 }
 
-// ends waits for the end of its operation and returns the outcome. Whenever it is held before that, it goes on.
+// ends waits for the end of its operation and returns the outcome. Whenever it is
+// held before that, it goes on.
 func (c *client) ends() Outcome {
 	o, ok := c.endsWithin(clientTimeout)
 	if !ok {
@@ -266,8 +279,9 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 
 const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
 
-// getsIn waits until its operation ends or is held, and reports whether that was in time. An operation that gives up
-// waiting for a lock, or gets it so late that its lease is over, is made again, and counts as one that went on.
+// getsIn waits until its operation ends or is held, and reports whether that was in time.
+// An operation that gives up waiting for a lock, or gets it so late that its lease is
+// over, is made again, and counts as one that went on.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {
@@ -308,7 +322,8 @@ func (c *client) next(within time.Duration) (event, bool) {
 	return event{}, false
 }
 
-// note keeps what counts of every report: the outcome, and for how long the process stood still by itself.
+// note keeps what counts of every report: the outcome, and for how long the
+// process stood still by itself.
 func (c *client) note(e event) {
 	if !c.paused {
 		c.stood = max(c.stood, e.Stood)

@@ -14,7 +14,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Every lists All, and then those on a Redis Cluster, which run if asked for: each starts one, which takes seconds.
+// Every lists All, and then those on a Redis Cluster, which run if asked for: each
+// starts one, which takes seconds.
 func Every() []Scenario {
 	return append(All(), Scenario{
 		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
@@ -24,8 +25,9 @@ func Every() []Scenario {
 
 const boughtBehind = 3 // how many purchases are made that no replica gets
 
-// masterPromoted lets a buyer make purchases that the master's replica does not get, kills the master, and lets another
-// buy when the replica has taken its place: first an item that was bought.
+// masterPromoted lets a buyer make purchases that the master's replica does not
+// get, kills the master, and lets another buy when the replica has taken its place:
+// first an item that was bought.
 func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
@@ -49,7 +51,8 @@ func masterPromoted(s *setup) observed {
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
-		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" { // the promoted master has none
+		// the promoted master has none
+		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" {
 			o := s.sawGone(replica)
 			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
@@ -64,8 +67,9 @@ func masterPromoted(s *setup) observed {
 	return o
 }
 
-// fallBehind stops a replica that has all that was written, and fills its connection: what is written after that stays
-// in the master's memory, and dies with it. Neither of the two notices at once, just as when packets are lost.
+// fallBehind stops a replica that has all that was written, and fills its connection:
+// what is written after that stays in the master's memory, and dies with it. Neither of
+// the two notices at once, just as when packets are lost.
 func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
 	flood := s.keys.Market() + "flood" // in the same slot, by its braces
 	s.replicates(master, flood)
@@ -92,8 +96,9 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 	return bytes
 }
 
-// sawGone counts the market, and the purchases that were acknowledged and are gone, which is no mistake of the scheme.
-// Other harm is one: a purchase is one write, so the new master has what it had at some time, and what was done since.
+// sawGone counts the market, and the purchases that were acknowledged and are gone, which
+// is no mistake of the scheme. Other harm is one: a purchase is one write, so the new
+// master has what it had at some time, and what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
 	check(backend.Await(s.ctx, pollEvery, func() error {

@@ -12,8 +12,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// TestClusterFaults finds what docs/failover.md says in its table: a failover loses what was acknowledged and not
-// replicated, whatever the strategy. It is played with one strategy, or with all three with MARKETSIM_FAULTS=all.
+// TestClusterFaults finds what docs/failover.md says in its table: a failover loses what
+// was acknowledged and not replicated, whatever the strategy. It is played with one
+// strategy, or with all three with MARKETSIM_FAULTS=all.
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	schemes := []Scheme{scheme(t, "lua"), scheme(t, "fine"), scheme(t, "watch")}
@@ -34,7 +35,8 @@ func TestClusterFaults(t *testing.T) {
 				f.Scenario, goneInWords(f), f.Subject, f)
 		}
 		served := f.SecondsWithoutService > 0 && f.SecondsWithoutService < clientTimeout.Seconds()
-		waits := strings.Contains(f.Subject, "replicas=1") // whom the promoted master serves when it has a replica
+		// Whom the promoted master serves when it has a replica.
+		waits := strings.Contains(f.Subject, "replicas=1")
 		if f.Verdict != verdictOfGone(f.Gone) || served == waits {
 			t.Errorf("%s with %s: %+v", f.Scenario, f.Subject, f)
 		}
@@ -60,8 +62,9 @@ func readPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// TestFindingsOnCluster: where the market is on a Redis Cluster, and its clients go to its master, faults of
-// clients show what they show on a single server. It plays a few of them, or all with MARKETSIM_FAULTS=all.
+// TestFindingsOnCluster: where the market is on a Redis Cluster, and its clients go to
+// its master, faults of clients show what they show on a single server. It plays a few of
+// them, or all with MARKETSIM_FAULTS=all.
 func TestFindingsOnCluster(t *testing.T) {
 	t.Parallel()
 	scenarios, subjects := []string{"pause", "lost-reply", "cut"}, []string{"watch", "lua", "set-px:write=fused"}

@@ -54,7 +54,8 @@ func (c *client) takeHalf(item market.ItemID) {
 	}
 }
 
-// crashHolding kills a buyer before it writes, and if several commands write a purchase, one buyer before each of them.
+// crashHolding kills a buyer before it writes, and if several commands write a purchase,
+// one buyer before each of them.
 func crashHolding(s *setup) observed {
 	b := s.client("B")
 	proxy := s.marketProxy()
@@ -101,7 +102,8 @@ func crashWaiting(s *setup) observed {
 	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
 }
 
-// lottery is a draw (a purchase) a day by any instance of a service. Its winner dies before it has written, then after.
+// lottery is a draw (a purchase) a day by any instance of a service. Its winner dies
+// before it has written, then after.
 func lottery(s *setup) observed {
 	if s.scheme.Strategy().Name == locksUnder { // which has a lock for each prize
 		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)
@@ -124,7 +126,8 @@ func lottery(s *setup) observed {
 	return o
 }
 
-// draw is one day: how long is an instance that comes when the winner is dead kept out, and how many draws are there?
+// draw is one day: how long is an instance that comes when the winner is dead kept out,
+// and how many draws are there?
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account

@@ -59,7 +59,8 @@ func paused(s *setup, holder, other *client) observed {
 	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
-// takenOver suspends a buyer just before it writes, until another that wants the item has got in, or for some time.
+// takenOver suspends a buyer just before it writes, until another that wants the item
+// has got in, or for some time.
 func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
 	start := holder.buyUntil(s.item(0), step.BeforeWrite)
 	suspend()
@@ -70,7 +71,8 @@ func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, 
 	return s.tookOver(holder.finish(), other, kept)
 }
 
-// tookOver says what came of two buyers: the first did not run or was cut off, and kept is how long the second waited.
+// tookOver says what came of two buyers: the first did not run or was cut off, and kept
+// is how long the second waited.
 func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
@@ -91,8 +93,9 @@ func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) obs
 	}
 }
 
-// slowWork holds a buyer between its read and the last check of its lease, as long as its work takes or until another
-// has bought the item. A client that waits meanwhile is not kept out by anything that failed.
+// slowWork holds a buyer between its read and the last check of its lease, as long as its
+// work takes or until another has bought the item. A client that waits meanwhile is not
+// kept out by anything that failed.
 func slowWork(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	times := 1
@@ -115,8 +118,9 @@ func slowWork(s *setup) observed {
 	return s.saw(kept, "nobody else gets in before the holder is done")
 }
 
-// overtaken pauses a buyer that has the lock, or half of it, and has not read yet. Another takes the lock over and is
-// held just before it writes. What the first one reads when it wakes, the other is about to change.
+// overtaken pauses a buyer that has the lock, or half of it, and has not read yet.
+// Another takes the lock over and is held just before it writes. What the first one reads
+// when it wakes, the other is about to change.
 func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
@@ -134,8 +138,9 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	return s.tookOver(first, b, kept)
 }
 
-// releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock meanwhile, and is held in its
-// critical section; the seller wakes and releases; if that was the buyer's lock, one more buyer gets in.
+// releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock
+// meanwhile, and is held in its critical section; the seller wakes and releases; if that
+// was the buyer's lock, one more buyer gets in.
 func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
@@ -167,7 +172,8 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
 }
 
-// letRenew waits for a renewal that is under way or due, or a lock that compares no tokens would be safe now and then.
+// letRenew waits for a renewal that is under way or due, or a lock that compares no
+// tokens would be safe now and then.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
 func raceForIt(s *setup) observed {
@@ -197,7 +203,8 @@ func raceForIt(s *setup) observed {
 	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter lets clients act on what they looked at when all that would look have, and says how many are inside at once.
+// enter lets clients act on what they looked at when all that would look have, and says
+// how many are inside at once.
 func enter(s *setup, waiting []*client) (inside int) {
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
 		for _, w := range waiting {
@@ -235,7 +242,8 @@ var clocks = []Scenario{{
 	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setBack(s, clockError) },
 }}
 
-// skewed has the client with the wrong clock try the lock that another holds, and the other way round.
+// skewed has the client with the wrong clock try the lock that another holds,
+// and the other way round.
 func skewed(s *setup, by time.Duration) observed {
 	right := s.client("A")
 	s.config.Clock = by
@@ -262,7 +270,8 @@ func (c *client) entersBeside(holder *client, item market.ItemID) bool {
 	return c.comesBeside(item, start, holder)
 }
 
-// setBack sets a client's clock back while it takes its lock. It misjudges how long that took and works past its lease.
+// setBack sets a client's clock back while it takes its lock. It misjudges how long that
+// took and works past its lease.
 func setBack(s *setup, by time.Duration) observed {
 	b := s.client("B")
 	s.config.Clock, s.config.Right = -by, 1

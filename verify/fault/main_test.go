@@ -18,7 +18,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// TestMain lets this program be the clients of scenarios, each of which is a process of its own.
+// TestMain lets this program be the clients of scenarios, each of which is a
+// process of its own.
 func TestMain(m *testing.M) {
 	ServeChild(withQuiet)
 	testkit.MaxParallel(8) // they mostly wait
@@ -91,7 +92,8 @@ func named(t testing.TB, name string) Scenario {
 	return chosen[0]
 }
 
-// children counts this process's child processes, dead ones that nobody waited for included.
+// children counts this process's child processes, dead ones that nobody waited
+// for included.
 func children(t *testing.T) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {

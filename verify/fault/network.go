@@ -80,8 +80,9 @@ func resentAcquire(s *setup) observed {
 		})
 }
 
-// atEachAcquisition loses the reply to each command of an acquisition in turn. then sees what becomes of a, which takes
-// the lock, and of another, b; it calls heal when no more is to be lost. safe is the reason if nobody is kept out.
+// atEachAcquisition loses the reply to each command of an acquisition in turn. then sees
+// what becomes of a, which takes the lock, and of another, b; it calls heal when no more
+// is to be lost. safe is the reason if nobody is kept out.
 func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
@@ -98,7 +99,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	kept, why := verify.AtOnce, safe
 	for nth := 1; nth <= len(names) && kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
-		match := wire.Match{Command: names[nth-1]} // not the nth of all commands: a client may connect again meanwhile
+		// Not the nth of all commands: a client may connect again meanwhile.
+		match := wire.Match{Command: names[nth-1]}
 		for _, name := range names[:nth] {
 			if name == match.Command {
 				match.Nth++
@@ -133,7 +135,8 @@ func resentWrite(s *setup) observed {
 	})
 }
 
-// resentLate holds the first command of a write until the client has sent it again and bought something else.
+// resentLate holds the first command of a write until the client has sent it
+// again and bought something else.
 func resentLate(s *setup) observed {
 	s.config.Resend, s.config.Patience = true, s.ttl/4
 	proxy := s.marketProxy()
@@ -157,7 +160,8 @@ func cutMidPurchase(s *setup) observed {
 	})
 }
 
-// atEachWrite makes a purchase for each command that writes one, and loses that or its reply. then says what it saw.
+// atEachWrite makes a purchase for each command that writes one, and loses that or its
+// reply. then says what it saw.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,
@@ -177,7 +181,8 @@ func atEachWrite(s *setup,
 	return s.saw(verify.NotAsked, why)
 }
 
-// writesOf names the commands that write a purchase once its scripts are loaded. It buys item 0 and the last one.
+// writesOf names the commands that write a purchase once its scripts are loaded. It
+// buys item 0 and the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	a.buys(s.item(offered - 1)) // loads the scripts
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
@@ -190,7 +195,8 @@ func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	return names
 }
 
-// lostLeave loses the reply to the release of the inner of two entries. The holder works on, and another comes.
+// lostLeave loses the reply to the release of the inner of two entries. The holder
+// works on, and another comes.
 func lostLeave(s *setup) observed {
 	b := s.client("B")
 	s.config.Resend = true
@@ -226,7 +232,8 @@ func lostUnlockMessage(s *setup) observed {
 	return s.saw(kept, "without the message "+entry(kept))
 }
 
-// separateWrites is how many commands that are not one transaction write a client's purchase: at least one.
+// separateWrites is how many commands that are not one transaction write a
+// client's purchase: at least one.
 func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	names := s.writesOf(c, proxy)
 	if len(names) > 0 && strings.EqualFold(names[0], "multi") {
@@ -235,7 +242,8 @@ func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	return max(len(names), 1)
 }
 
-// lateWrite holds each command of a write, in a purchase of its own, until its client has given up and another got in.
+// lateWrite holds each command of a write, in a purchase of its own, until its client has
+// given up and another got in.
 func lateWrite(s *setup) observed {
 	b := s.client("B")
 	s.config.Patience = s.ttl / 3
@@ -284,8 +292,9 @@ func partitionHeals(s *setup) observed {
 	return s.tookOver(first, b, kept)
 }
 
-// lostRelease loses the reply to each command of a release in turn. What its client sends after that is held until
-// another has got in, or has been kept out for a while. Whose lock does it free?
+// lostRelease loses the reply to each command of a release in turn. What its client
+// sends after that is held until another has got in, or has been kept out for a
+// while. Whose lock does it free?
 func lostRelease(s *setup) observed {
 	b, c := s.client("B"), s.client("C")
 	s.config.Resend = true
@@ -316,7 +325,8 @@ func lostRelease(s *setup) observed {
 	return s.sawBeside(beside, kept, how, otherwise)
 }
 
-// releaseLost loses a reply in the nth release. It reports whether two get in, and how long one is kept out.
+// releaseLost loses a reply in the nth release. It reports whether two get in,
+// and how long one is kept out.
 func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, kept verify.KeptOut) {
 	l := a.lists(nth)
 	sendAgain := lose()
@@ -337,7 +347,8 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	return false, kept
 }
 
-// takenAgain loses the reply to a release; its client then takes the lock again. Does another get in beside it?
+// takenAgain loses the reply to a release; its client then takes the lock again.
+// Does another get in beside it?
 func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	l := a.lists(offered - 1)
 	sendAgain := loseMessages(s, proxies, 1)
@@ -349,7 +360,8 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	return c.entersBeside(a, l.Item)
 }
 
-// listed waits until a listing has ended. If it is refused, the machine was so slow that it lost its lock.
+// listed waits until a listing has ended. If it is refused, the machine was so
+// slow that it lost its lock.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {
@@ -357,7 +369,8 @@ func (c *client) listed() {
 	}
 }
 
-// loseReplyAndHold loses the reply to the nth command from now on, and holds what comes after it until sendAgain.
+// loseReplyAndHold loses the reply to the nth command from now on, and holds what
+// comes after it until sendAgain.
 func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func()) {
 	var traps []*wire.Trap
 	for _, p := range proxies {
@@ -366,7 +379,8 @@ func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func(
 	return func() { s.spring(traps...) }
 }
 
-// loseMessages holds what servers answer until sendAgain, which cuts the connections, so that it is lost.
+// loseMessages holds what servers answer until sendAgain, which cuts the
+// connections, so that it is lost.
 func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
 	for _, p := range proxies {
 		p.HoldReplies()

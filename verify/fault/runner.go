@@ -23,7 +23,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-const Parallel = 8 // Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
+// Parallel is how many scenarios run at the same time: most of their time is
+// waiting for leases.
+const Parallel = 8
 
 // How often a scenario is run.
 const (
@@ -31,7 +33,8 @@ const (
 	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
-// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is
+// safe for concurrent use.
 type Runner struct {
 	Market *backend.Server // on which the markets are, but those on a cluster
 	folder *backend.Folder // in which clients run
@@ -44,7 +47,8 @@ type Runner struct {
 	end     func() error // Close, once
 }
 
-// StartRunner starts a private server for the markets, or else an embedded one. The caller closes the runner.
+// StartRunner starts a private server for the markets, or else an embedded one.
+// The caller closes the runner.
 func StartRunner(ctx context.Context) (*Runner, error) {
 	server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
 	if err != nil {
@@ -63,7 +67,8 @@ func newRunner(server *backend.Server) (*Runner, error) {
 	return r, nil
 }
 
-// Identify says in a manifest what the scenarios run on: the server, and the modules whose code the schemes are.
+// Identify says in a manifest what the scenarios run on: the server, and the
+// modules whose code the schemes are.
 func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes []Scheme) error {
 	info, err := r.Market.Info(ctx)
 	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
@@ -77,8 +82,9 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	return err
 }
 
-// Close ends the servers, when every Run has returned. If one goes on, whose context has ended, Close waits for a few
-// seconds until the servers that cells have of their own are gone, with their folders.
+// Close ends the servers, when every Run has returned. If one goes on, whose context has
+// ended, Close waits for a few seconds until the servers that cells have of their own
+// are gone, with their folders.
 func (r *Runner) Close() error { return r.end() }
 
 func (r *Runner) close() error {
@@ -99,7 +105,8 @@ func (r *Runner) close() error {
 	return errors.Join(append(errs, r.folder.Remove())...)
 }
 
-// servers returns the servers that a lock needs. All setups share them, except masters: scenarios kill those.
+// servers returns the servers that a lock needs. All setups share them, except
+// masters: scenarios kill those.
 func (r *Runner) servers(ctx context.Context, need lock.Need) (*servers.Locks, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +125,8 @@ type cell struct {
 	scheme   Scheme
 }
 
-// cross is each scenario with each scheme, scenario by scenario: a result holds its findings in this order.
+// cross is each scenario with each scheme, scenario by scenario: a result holds
+// its findings in this order.
 func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
@@ -129,7 +137,8 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	return cells
 }
 
-// NewResult returns a result of marketsim's version in which each finding is marked as stopped, in the order given.
+// NewResult returns a result of marketsim's version in which each finding is marked as
+// stopped, in the order given.
 func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.Faults {
 	res := &verify.Faults{
 		Schema: verify.FaultsSchema, Status: stored.Incomplete, Findings: []verify.Finding{},
@@ -147,9 +156,10 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run plays what a result, made by NewResult of the same scenarios and schemes, marks as stopped. It calls found, which
-// may be nil, with each finding, one at a time. When the environment fails or the context ends, Run returns why, and
-// the findings that are missing stay stopped.
+// Run plays what a result, made by NewResult of the same scenarios and schemes, marks
+// as stopped. It calls found, which may be nil, with each finding, one at a time.
+// When the environment fails or the context ends, Run returns why, and the findings
+// that are missing stay stopped.
 func (r *Runner) Run(
 	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {
@@ -167,7 +177,8 @@ func (r *Runner) Run(
 	return err
 }
 
-// run plays cells, as many at a time as parallel says, and returns their findings in the same order. See Run.
+// run plays cells, as many at a time as parallel says, and returns their
+// findings in the same order. See Run.
 func (r *Runner) run(
 	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
 ) ([]verify.Finding, error) {
@@ -203,7 +214,8 @@ func (c cell) found(v verify.Verdict, why string) verify.Finding {
 	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
 }
 
-// runCell runs a scenario with a scheme. An error means that the environment failed, not the scheme.
+// runCell runs a scenario with a scheme. An error means that the environment
+// failed, not the scheme.
 func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 	if why := c.cannotHappen(); why != "" {
 		return c.found(verify.NotApplicable, why), nil
@@ -236,7 +248,8 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// observe runs a scenario, and again if the machine may have been late. That nobody ever gets in must be seen twice.
+// observe runs a scenario, and again if the machine may have been late. That nobody
+// ever gets in must be seen twice.
 func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
@@ -270,8 +283,9 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 
 const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock
 
-// A stillness measures for how long the machine stood still while a scenario was played: when a virtual machine is
-// paused, or this program with its clients is stopped, leases that a scenario counts on run out.
+// A stillness measures for how long the machine stood still while a scenario was played:
+// when a virtual machine is paused, or this program with its clients is stopped, leases
+// that a scenario counts on run out.
 type stillness struct {
 	every time.Duration
 	over  chan struct{}

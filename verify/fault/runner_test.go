@@ -25,7 +25,8 @@ func custom(run func(*setup) observed) Scenario {
 	}}
 }
 
-// patient is custom where a machine that stands still for a moment does not matter: no lease ends meanwhile.
+// patient is custom where a machine that stands still for a moment does not
+// matter: no lease ends meanwhile.
 func patient(run func(*setup) observed) Scenario {
 	sc := custom(run)
 	sc.Lease = time.Minute
@@ -68,7 +69,8 @@ type clusterDown struct{}
 func (clusterDown) Error() string { return "CLUSTERDOWN The cluster is down" }
 func (clusterDown) RedisError()   {}
 
-// TestLateRunsAreRepeated: a machine that was too slow is no finding, nor is one whose cluster fell apart meanwhile.
+// TestLateRunsAreRepeated: a machine that was too slow is no finding, nor is one whose
+// cluster fell apart meanwhile.
 func TestLateRunsAreRepeated(t *testing.T) {
 	r := startRunner(t)
 	for _, c := range []struct {
@@ -98,8 +100,8 @@ func TestLateRunsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestStoodStill: where the program was stopped for longer than the times of a scenario allow, nothing is said of the
-// scheme.
+// TestStoodStill: where the program was stopped for longer than the times of a scenario
+// allow, nothing is said of the scheme.
 func TestStoodStill(t *testing.T) {
 	watch := watchStillness(lookEvery)
 	if stood := watch.end(); stood > time.Second {
@@ -124,7 +126,8 @@ func TestStoodStill(t *testing.T) {
 	}
 }
 
-// TestClientStoodStill is the same where somebody else has stopped a client alone. A pause of the scenario is none.
+// TestClientStoodStill is the same where somebody else has stopped a client alone. A
+// pause of the scenario is none.
 func TestClientStoodStill(t *testing.T) {
 	for _, stops := range []func(c *client){
 		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL * 3 / 10); c.check(c.process.Resume()) },
@@ -160,7 +163,8 @@ func stopMyself(t *testing.T, d time.Duration) {
 	}
 }
 
-// TestNeverIsSeenTwice: a machine that was slow once does not make a lock one that is never free.
+// TestNeverIsSeenTwice: a machine that was slow once does not make a lock one
+// that is never free.
 func TestNeverIsSeenTwice(t *testing.T) {
 	r := startRunner(t)
 	for _, c := range []struct {
@@ -198,7 +202,8 @@ func TestSchemeThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestClientThatDies of itself is the environment's failure, and says nothing about the scheme.
+// TestClientThatDies of itself is the environment's failure, and says nothing
+// about the scheme.
 func TestClientThatDies(t *testing.T) {
 	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
 		a := s.client("A")
@@ -225,7 +230,8 @@ func TestClientThatComesElsewhere(t *testing.T) {
 	}
 }
 
-// TestLockThatDoesNotSayThatItWaits is not played, and the reason is what it lacks. The machine is not to blame.
+// TestLockThatDoesNotSayThatItWaits is not played, and the reason is what it lacks.
+// The machine is not to blame.
 func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 	t.Parallel()
 	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "clock-ahead"), scheme(t, "quiet")})
@@ -234,8 +240,8 @@ func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 	}
 }
 
-// TestClientThatIsRefusedLate: an operation that was given up before anything was sent tells of the machine, and is
-// made again.
+// TestClientThatIsRefusedLate: an operation that was given up before anything was sent
+// tells of the machine, and is made again.
 func TestClientThatIsRefusedLate(t *testing.T) {
 	c := &client{name: "A", op: &operation{done: true, outcome: Outcome{Reason: "not_sent", Error: "no time"}}}
 	c.setup = &setup{ctx: t.Context()}
@@ -334,8 +340,8 @@ func TestCancelledRun(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft runs with servers of a setup's own, and looks for processes afterwards. Goroutines are looked for
-// after all tests.
+// TestNothingIsLeft runs with servers of a setup's own, and looks for processes
+// afterwards. Goroutines are looked for after all tests.
 func TestNothingIsLeft(t *testing.T) {
 	before := children(t)
 	r, err := StartRunner(t.Context())

@@ -1,14 +1,16 @@
-// Package fault shows what strategies and locks lose when a client, a server or the network between them fails. In a
-// [Scenario] a few clients buy the same item, and one of them is stopped, killed, cut off or given a wrong clock at a
-// chosen step or command, never by luck. A [verify.Finding] holds what is wrong with coins and items afterwards, and
-// how long others were kept out. Both are observed: what a lock declares decides only which scenarios apply to it and
-// whether it broke a promise.
+// Package fault shows what strategies and locks lose when a client, a server or the
+// network between them fails. In a [Scenario] a few clients buy the same item, and one of
+// them is stopped, killed, cut off or given a wrong clock at a chosen step or command,
+// never by luck. A [verify.Finding] holds what is wrong with coins and items afterwards,
+// and how long others were kept out. Both are observed: what a lock declares decides only
+// which scenarios apply to it and whether it broke a promise.
 //
-// A client is a child process, because only a process can be paused or killed with everything in it. (While a goroutine
-// is held, its lock's watchdog goes on renewing: a scenario of its own.) It is this program once more, whose main
-// function, or TestMain in tests, first calls [ServeChild]. It is held at the steps that its strategy and lock report:
-// see package step. Only step.Waiting tells that a lock keeps it out. A scenario that strikes at a step does not apply
-// to a scheme that does not report that step.
+// A client is a child process, because only a process can be paused or killed with
+// everything in it. (While a goroutine is held, its lock's watchdog goes on renewing: a
+// scenario of its own.) It is this program once more, whose main function, or TestMain in
+// tests, first calls [ServeChild]. It is held at the steps that its strategy and lock
+// report: see package step. Only step.Waiting tells that a lock keeps it out. A scenario
+// that strikes at a step does not apply to a scheme that does not report that step.
 package fault
 
 import (
@@ -25,22 +27,27 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A Scenario is one thing that goes wrong: what the clients do, and what fails at which point.
+// A Scenario is one thing that goes wrong: what the clients do, and what fails
+// at which point.
 type Scenario struct {
 	Name  string // as on the command line
 	Title string // one line
-	// Applies says why it cannot happen to a scheme; empty: it can, as far as is known beforehand. Nil admits all.
+	// Applies says why it cannot happen to a scheme; empty: it can, as far as is known
+	// beforehand. Nil admits all.
 	Applies func(Scheme) string
 	Needs   string        // what the scenario starts besides a Redis: shown to users
 	Lease   time.Duration // how long locks last in it; 0 means TTL
-	// Promise is that of a lock that survives this, by its name in lock.Promises.List; empty: no promise is about it.
+	// Promise is that of a lock that survives this, by its name in lock.Promises.List;
+	// empty: no promise is about it.
 	Promise   string
 	OnCluster bool // the market is on a Redis Cluster of the scenario's own
 
-	run func(*setup) observed // tells the clients what to do, and says what came of it; an error ends it, see fail
+	// Tells the clients what to do, and says what came of it; an error ends it, see fail.
+	run func(*setup) observed
 }
 
-// observed is what a scenario saw. Nothing in it may follow from what a lock declares. See setup.saw, setup.sawBeside.
+// observed is what a scenario saw. Nothing in it may follow from what a lock declares.
+// See setup.saw, setup.sawBeside.
 type observed = verify.Finding
 
 func longer(a, b verify.KeptOut) verify.KeptOut {
@@ -53,10 +60,12 @@ func All() []Scenario {
 	return slices.Concat(crashes, expiries, clocks, networkFaults, serverFaults, readerFaults, severalClients)
 }
 
-// ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
+// ErrScenario is returned, wrapped, for a name that no scenario has. The
+// message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
 
-// Named returns the scenarios of these names, each once, in the order given. The error wraps ErrScenario.
+// Named returns the scenarios of these names, each once, in the order given.
+// The error wraps ErrScenario.
 func Named(names ...string) ([]Scenario, error) {
 	all := Every()
 	known := strategies.Names(all, func(sc Scenario) string { return sc.Name })
@@ -97,7 +106,8 @@ func (sc Scenario) broken(promises lock.Promises, v verify.Verdict) string {
 	return ""
 }
 
-// cannotHappen says why the scenario cannot happen to a scheme, as far as is known beforehand; empty if it can.
+// cannotHappen says why the scenario cannot happen to a scheme, as far as is known
+// beforehand; empty if it can.
 func (c cell) cannotHappen() string {
 	if c.scenario.Applies == nil {
 		return ""
@@ -130,7 +140,8 @@ func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {
 	return func(s Scheme) string { return cmp.Or(needsLock(s), only(is, otherwise)(s)) }
 }
 
-// TTL is how long leases last in scenarios, which often wait for one to end: long beside the delays of a busy machine.
+// TTL is how long leases last in scenarios, which often wait for one to end: long beside
+// the delays of a busy machine.
 const TTL = time.Second
 
 // A Scheme is what a scenario is run with: a strategy with its lock.
@@ -142,8 +153,9 @@ type Scheme struct {
 	catalogue strategies.Catalogue
 }
 
-// Of makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the strategy fine, or of a strategy that
-// takes none ("watch") or names its own ("coarse:set-px"). The error wraps strategies.ErrSpec.
+// Of makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the
+// strategy fine, or of a strategy that takes none ("watch") or names its own
+// ("coarse:set-px"). The error wraps strategies.ErrSpec.
 func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	spec, err := parse(c, name)
 	if err != nil {
@@ -158,15 +170,17 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	return s, err
 }
 
-// Schemes returns the schemes of these names, each once, in the order given. The error wraps strategies.ErrSpec.
+// Schemes returns the schemes of these names, each once, in the order given. The
+// error wraps strategies.ErrSpec.
 func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 	return each(names, func(name string) (Scheme, error) { return Of(c, name) })
 }
 
 const locksUnder = "fine" // the strategy of a lock that is named without one
 
-// Names are the schemes that scenarios are run with when nobody chooses, in the order in which they are shown: every
-// other strategy, every lock that needs no newer server than marketsim, and the variants that they declare.
+// Names are the schemes that scenarios are run with when nobody chooses, in the order in
+// which they are shown: every other strategy, every lock that needs no newer server than
+// marketsim, and the variants that they declare.
 func Names(c strategies.Catalogue) []string {
 	var all, locks, variants []string
 	for _, k := range c.Locks {
@@ -203,7 +217,8 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	return c.Parse(name)
 }
 
-// checkFree refuses leases and time-outs of a user's own: scenarios tell what they see by the lengths of theirs.
+// checkFree refuses leases and time-outs of a user's own: scenarios tell what they
+// see by the lengths of theirs.
 func checkFree(spec strategies.Spec) error {
 	for _, p := range spec.Params() {
 		value, _ := spec.Value(p.Name)
@@ -218,10 +233,12 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// pollEvery is how often clients look for a lock: a small part of a lease, and not too often for many that wait.
+// pollEvery is how often clients look for a lock: a small part of a lease, and not
+// too often for many that wait.
 const pollEvery = 5 * time.Millisecond
 
-// lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.
+// lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery
+// unless its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	if !s.TakesLock() {
 		return s, nil
@@ -262,8 +279,9 @@ func (s Scheme) value(name string) string {
 	return value
 }
 
-// neighbour is the scheme that this one is mixed with: a scheme that fences meets the same without fences, setnx (the
-// book's lock without an expiry) meets setnx-expire (its lock with one), and all others meet setnx.
+// neighbour is the scheme that this one is mixed with: a scheme that fences meets the
+// same without fences, setnx (the book's lock without an expiry) meets setnx-expire (its
+// lock with one), and all others meet setnx.
 func (s Scheme) neighbour() (Scheme, error) {
 	name, under := "setnx", ""
 	if outer := s.Strategy().Name; s.TakesLock() && outer != locksUnder {

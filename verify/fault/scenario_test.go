@@ -26,7 +26,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// A lock on servers of a new kind is not taken for one in Redis, where a scenario would look for its commands or keys.
+// A lock on servers of a new kind is not taken for one in Redis, where a scenario would
+// look for its commands or keys.
 func TestNewServersAreNotRedis(t *testing.T) {
 	elsewhere := scheme(t, "etcd")
 	elsewhere.Lock.Needs = "something-new"
@@ -73,8 +74,8 @@ func everything(t *testing.T) ([]Scenario, []Scheme) {
 	return All(), schemes
 }
 
-// TestTableHasEverything fails if a scenario, a lock or a promise was added or changed and the table was not made
-// again.
+// TestTableHasEverything fails if a scenario, a lock or a promise was added or changed
+// and the table was not made again.
 func TestTableHasEverything(t *testing.T) {
 	scenarios, schemes := everything(t)
 	const again = "make the table again with 'go generate ./results'"
@@ -113,8 +114,9 @@ func TestPromisesHold(t *testing.T) {
 	}
 }
 
-// TestSameBehaviourSameAnswer: nobody gets in beside a stuck holder of a lock that never expires, or that is renewed as
-// long as its process lives. What each lock promises changes nothing.
+// TestSameBehaviourSameAnswer: nobody gets in beside a stuck holder of a lock
+// that never expires, or that is renewed as long as its process lives. What each
+// lock promises changes nothing.
 func TestSameBehaviourSameAnswer(t *testing.T) {
 	var answers []verify.Finding
 	for _, f := range storedTable(t).Of("stuck-goroutine") {
@@ -129,7 +131,8 @@ func TestSameBehaviourSameAnswer(t *testing.T) {
 	}
 }
 
-// TestRefusedNewcomersAreKeptOut: fences that count from 1 again keep newcomers out of a lock that is free.
+// TestRefusedNewcomersAreKeptOut: fences that count from 1 again keep newcomers
+// out of a lock that is free.
 func TestRefusedNewcomersAreKeptOut(t *testing.T) {
 	for _, f := range storedTable(t).Of("restart-empty") {
 		if f.Subject == "fenced:fencing=on" && f.KeptOut != verify.CounterCaughtUp {
@@ -138,7 +141,8 @@ func TestRefusedNewcomersAreKeptOut(t *testing.T) {
 	}
 }
 
-// TestNotPlayable: what can happen to a scheme and nothing here can bring about is not said to be impossible.
+// TestNotPlayable: what can happen to a scheme and nothing here can bring about
+// is not said to be impossible.
 func TestNotPlayable(t *testing.T) {
 	table := storedTable(t)
 	for scenario, subject := range map[string]string{
@@ -162,8 +166,8 @@ func TestUnsafeIsCaught(t *testing.T) {
 	t.Error("no scenario caught unsafe selling twice")
 }
 
-// TestLiarIsCaught: whoever says that it did what it was asked for, and does nothing, is found in each scenario
-// that can happen to it.
+// TestLiarIsCaught: whoever says that it did what it was asked for, and does nothing, is
+// found in each scenario that can happen to it.
 func TestLiarIsCaught(t *testing.T) {
 	t.Parallel()
 	found, err := startRunner(t).run(t.Context(), cross(All(), []Scheme{scheme(t, "liar")}), Parallel, nil)
@@ -185,7 +189,8 @@ func TestLiarIsCaught(t *testing.T) {
 	}
 }
 
-// TestScenariosTellSchemesApart: each of these can fail, and tells a flawed scheme from one without the flaw.
+// TestScenariosTellSchemesApart: each of these can fail, and tells a flawed
+// scheme from one without the flaw.
 func TestScenariosTellSchemesApart(t *testing.T) {
 	table := storedTable(t)
 	for _, c := range []struct {
@@ -210,9 +215,11 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"lost-acquire", "redisson", "redisson:lost-reply=released", verify.StuckForTTL},
 		{"pause-before-read", "redisson", "set-px+watchdog", "sold twice"}, // whose watchdog tells nobody
 		{"oom", "redisson", "set-px", verify.StuckForTTL},
-		{"partition", "setnx", "exists-set", verify.StuckForGood}, // whose DEL arrives when the partition heals
+		// Whose DEL arrives when the partition heals.
+		{"partition", "setnx", "exists-set", verify.StuckForGood},
 		{"resent-acquire", "set-px:write=fused", "redlock", verify.Failing},
-		{"restart-empty", "fenced:fencing=on", "set-px:fencing=token", "sold twice"}, // its counter reaches the fence
+		// Its counter reaches the fence.
+		{"restart-empty", "fenced:fencing=on", "set-px:fencing=token", "sold twice"},
 		{"server-stalls", "set-px", "set-px+watchdog", "sold twice"},
 		{"server-stalls-late", "set-px+watchdog", "set-px:fencing=token", "sold twice"},
 		{"late-write", "setnx", "set-px:after-unknown=kill", "sold twice"},
@@ -229,10 +236,11 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 	}
 }
 
-// TestFindings runs scenarios and compares with the table: each answer of each scenario once, with schemes that change
-// from scenario to scenario, or all of them with MARKETSIM_FAULTS=all. A machine that stops at the wrong moment can
-// show what is not there: what differs is played up to three times, and has to differ each time. Harm to a scheme that
-// a pause does not harm is no matter of time, and counts at once.
+// TestFindings runs scenarios and compares with the table: each answer of each scenario
+// once, with schemes that change from scenario to scenario, or all of them with
+// MARKETSIM_FAULTS=all. A machine that stops at the wrong moment can show what is not
+// there: what differs is played up to three times, and has to differ each time. Harm to a
+// scheme that a pause does not harm is no matter of time, and counts at once.
 func TestFindings(t *testing.T) {
 	scenarios, schemes := everything(t)
 	table, cells := storedTable(t), cross(scenarios, schemes)
@@ -277,8 +285,9 @@ func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
 	}
 }
 
-// same reports whether two findings are equal, but for the half of a lease by which what was measured may differ. A
-// lock that is renewed just when it expires, four times, is renewed as often as that is in time.
+// same reports whether two findings are equal, but for the half of a lease by which what
+// was measured may differ. A lock that is renewed just when it expires, four times, is
+// renewed as often as that is in time.
 func same(f, want verify.Finding) bool {
 	often := f.Scenario == "stuck-goroutine" && strings.Contains(f.Subject, "renewals=4")
 	near := math.Abs(f.Leases-want.Leases) <= 0.5 || often
@@ -286,8 +295,8 @@ func same(f, want verify.Finding) bool {
 	return near && f == want
 }
 
-// inTurn orders cells scheme by scheme: so servers of their own, which some scenarios start, do not all start at once,
-// and more cells can wait at the same time.
+// inTurn orders cells scheme by scheme: so servers of their own, which some scenarios
+// start, do not all start at once, and more cells can wait at the same time.
 func inTurn(cells []cell, schemes []Scheme) []cell {
 	var ordered []cell
 	for _, s := range schemes {
@@ -300,7 +309,8 @@ func inTurn(cells []cell, schemes []Scheme) []cell {
 	return ordered
 }
 
-// harmedAnyTime reports whether f is harm that the table does not know, to a scheme that it finds unharmed by a pause.
+// harmedAnyTime reports whether f is harm that the table does not know, to a scheme that
+// it finds unharmed by a pause.
 func harmedAnyTime(table *verify.Faults, f, want verify.Finding) bool {
 	worse := slices.Index(verify.Harms(), f.Harm) > slices.Index(verify.Harms(), want.Harm)
 	return worse && slices.ContainsFunc(table.Of("pause"), func(paused verify.Finding) bool {
@@ -339,8 +349,9 @@ func lookUp(t *testing.T, table *verify.Faults, c cell) verify.Finding {
 	return verify.Finding{}
 }
 
-// representative is one cell for each answer of each scenario, with the scheme that was chosen least often so far.
-// What is known not to apply beforehand costs nothing, and is all there.
+// representative is one cell for each answer of each scenario, with the scheme
+// that was chosen least often so far. What is known not to apply beforehand
+// costs nothing, and is all there.
 func representative(table *verify.Faults, cells []cell) []cell {
 	times := map[string]int{} // that a scheme was chosen
 	var chosen []cell

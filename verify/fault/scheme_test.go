@@ -11,7 +11,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// TestNewSchemesAreRun: a strategy and a lock that are added to a catalogue are run with all their variants.
+// TestNewSchemesAreRun: a strategy and a lock that are added to a catalogue are
+// run with all their variants.
 func TestNewSchemesAreRun(t *testing.T) {
 	c := catalogue.Full()
 	before := Names(c)

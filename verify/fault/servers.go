@@ -80,11 +80,13 @@ func onOneRedis(s Scheme) string {
 var onMasters = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsMasters },
 	"its lock is not on several masters")
 
-// besideHolder holds a buyer just before it writes, strikes the servers, and has another buy the same item before the
-// first goes on, and then one whose lock is free and was used. before is called before the first begins.
+// besideHolder holds a buyer just before it writes, strikes the servers, and has another
+// buy the same item before the first goes on, and then one whose lock is free and was
+// used. before is called before the first begins.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
-	lister.list(s.spare(0)) // under the item's lock, as every item was listed: a fence has begun to count
+	// Under the item's lock, as every item was listed: a fence has begun to count.
+	lister.list(s.spare(0))
 	if o := lister.ends(); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
 	}
@@ -114,8 +116,9 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
 }
 
-// getsBeside has a client try to buy an item whose lock is held, and reports whether it comes to its write. While it is
-// refused as stale it tries again: a counter that began anew may reach the fence of the holder.
+// getsBeside has a client try to buy an item whose lock is held, and reports whether it
+// comes to its write. While it is refused as stale it tries again: a counter that began
+// anew may reach the fence of the holder.
 func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool {
 	for {
 		c.buy(item, at(step.BeforeWrite))
@@ -126,7 +129,8 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 	}
 }
 
-// newcomer says how long a client is kept out of a lock that is free. While it is refused as stale, it tries again.
+// newcomer says how long a client is kept out of a lock that is free. While it is
+// refused as stale, it tries again.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	for start, stale := time.Now(), false; ; stale = true {
 		c.buy(item)
@@ -143,7 +147,8 @@ func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	}
 }
 
-// forgets does something, after which one server of the locks is to know less than another, or itself, did before.
+// forgets does something, after which one server of the locks is to know less than
+// another, or itself, did before.
 func (s *setup) forgets(before, after *backend.Server, does func()) {
 	knew := s.known(before)
 	does()
@@ -165,7 +170,8 @@ func (s *setup) known(servers ...*backend.Server) map[string]string {
 	return known
 }
 
-// lockServers are those of the locks of the clients to come: one server apart from the market's, or several masters.
+// lockServers are those of the locks of the clients to come: one server apart from the
+// market's, or several masters.
 func (s *setup) lockServers() []*backend.Server {
 	if s.scheme.FusesLock() {
 		unplayable("its lock is with its market, on a server that other scenarios use, too")
@@ -196,7 +202,8 @@ func serverStalls(s *setup, holder step.Name) observed {
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
 	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
-	_, gaveUp := b.endsWithin(time.Millisecond) // a client need not wait for servers that do not answer
+	// A client need not wait for servers that do not answer.
+	_, gaveUp := b.endsWithin(time.Millisecond)
 	for _, server := range all {
 		check(server.Resume())
 	}
@@ -209,7 +216,8 @@ func serverStalls(s *setup, holder step.Name) observed {
 	return s.tookOver(a.finish(), b, kept)
 }
 
-// failover gives the locks a master with a replica that falls behind, and is promoted when the master dies.
+// failover gives the locks a master with a replica that falls behind, and is
+// promoted when the master dies.
 func failover(s *setup) observed {
 	master := s.locksApart()
 	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
@@ -243,7 +251,8 @@ func (s *setup) locksApart() *backend.Server {
 	return server
 }
 
-// redis starts a Redis for locks, with a random password if none is given. As a master it syncs a replica at once.
+// redis starts a Redis for locks, with a random password if none is given. As a
+// master it syncs a replica at once.
 func (s *setup) redis(password string, args ...string) *backend.Server {
 	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {
@@ -282,7 +291,8 @@ func redlockRestart(s *setup) observed {
 		"one master forgets, two return, and another gets in beside the holder")
 }
 
-// redlockExpiry lets the holder reach masters 0, 1 and 2 only, and the next one all of them.
+// redlockExpiry lets the holder reach masters 0, 1 and 2 only, and the next one
+// all of them.
 func redlockExpiry(s *setup) observed {
 	all := s.config.Masters
 	proxies := s.lockProxies()
@@ -320,7 +330,8 @@ func leaderKilled(s *setup) observed {
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
 }
 
-// evicted puts the lock among 6,000 keys without an expiry, and fills the memory for a moment while it is held.
+// evicted puts the lock among 6,000 keys without an expiry, and fills the memory
+// for a moment while it is held.
 func evicted(s *setup) observed {
 	var others []any
 	for i := range 6000 {
@@ -344,7 +355,8 @@ func evicted(s *setup) observed {
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
 }
 
-// outOfMemory fills the memory while the lock is held, until the holder has released it and another has tried.
+// outOfMemory fills the memory while the lock is held, until the holder has
+// released it and another has tried.
 func outOfMemory(s *setup) observed {
 	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")
@@ -378,8 +390,9 @@ func (s *setup) limited(policy string) []*backend.Server {
 	return all
 }
 
-// filled fills the memory of a private server until makeRoom is called. One command may exceed the limit; those after
-// it make the server evict what it may, and are refused if that is not enough.
+// filled fills the memory of a private server until makeRoom is called. One command
+// may exceed the limit; those after it make the server evict what it may, and are
+// refused if that is not enough.
 func (s *setup) filled(server *backend.Server) (makeRoom func()) {
 	conn := s.dial(server)
 	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())

@@ -27,15 +27,17 @@ const (
 	offered  = 12   // items that are listed when a scenario begins
 )
 
-// errLate ends a run in which this machine was too slow to tell the scheme's fault from its own.
+// errLate ends a run in which this machine was too slow to tell the scheme's
+// fault from its own.
 var errLate = errors.New("the machine was too slow for this scenario's short leases")
 
 // errUnclear ends a run in which a lock does not tell a scenario what that has to know.
 var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), " +
 	"or that it does so for good, by giving up in time (parameter timeout)")
 
-// A setup is one market with the clients and servers of one run of a scenario. A scenario reads as a story because it
-// handles no errors: where something fails, [fail] ends the run, and [setup.attempt] returns the failure.
+// A setup is one market with the clients and servers of one run of a scenario. A scenario
+// reads as a story because it handles no errors: where something fails, [fail] ends the
+// run, and [setup.attempt] returns the failure.
 type setup struct {
 	scheme Scheme
 	ttl    time.Duration // how long its leases last
@@ -56,23 +58,27 @@ type setup struct {
 	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
 	closers    backend.Closers  // what was started for this run alone
 
-	struck bool    // what the scenario makes fail was seen to fail: see strikes
-	missed string  // why it was not, if so
-	leases float64 // for how many somebody was kept out, at most, until one ran out or a waiter gave up
+	struck bool   // what the scenario makes fail was seen to fail: see strikes
+	missed string // why it was not, if so
+	// For how many somebody was kept out, at most, until one ran out or a waiter gave up.
+	leases float64
 }
 
 type failure struct{ err error } // what fail panics with, and guard recovers
 
-// fail ends the run with an error that is not nil, and does not return. Only the goroutine that runs guard may call it.
+// fail ends the run with an error that is not nil, and does not return. Only the
+// goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
 // cannot ends the run of a scenario that cannot happen to the scheme, and says why.
 func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 
-// unplayable ends the run of a scenario that can happen to the scheme, but cannot be played with it on any machine.
+// unplayable ends the run of a scenario that can happen to the scheme, but cannot be
+// played with it on any machine.
 func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what is to fail was seen to fail. If it never was, the cell does not apply: otherwise says why.
+// strikes notes whether what is to fail was seen to fail. If it never was, the cell does
+// not apply: otherwise says why.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
@@ -80,7 +86,8 @@ func (s *setup) strikes(arrived bool, otherwise string) {
 	}
 }
 
-// check ends the run at an error. A cluster whose nodes this machine held up for too long redirects or refuses clients.
+// check ends the run at an error. A cluster whose nodes this machine held up for too long
+// redirects or refuses clients.
 func check(err error) {
 	if backend.Redirected(err) {
 		err = fmt.Errorf("%w: %w", errLate, err)
@@ -95,7 +102,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// attempt makes the market, runs a scenario until it ends or fails, and ends everything. It returns what failed.
+// attempt makes the market, runs a scenario until it ends or fails, and ends
+// everything. It returns what failed.
 func (s *setup) attempt(onCluster bool, run func()) error {
 	err := guard(func() {
 		s.prepare(onCluster)
@@ -130,7 +138,8 @@ func (s *setup) prepare(onCluster bool) {
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	if cluster := s.server.Cluster(); cluster != nil {
 		s.config.Market.Cluster = true
-		check(cluster.Refresh(s.ctx)) // a busy machine may have held up a master for so long that its replica took over
+		// A busy machine may have held up a master for so long that its replica took over.
+		check(cluster.Refresh(s.ctx))
 	}
 	s.keys = must(market.NewKeys(s.config.Prefix))
 	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
@@ -205,11 +214,13 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 	return false
 }
 
-// forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
+// forGood is how long a scenario watches: until an order has given up, after two leases,
+// and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
-// kept says how long a client's operation was kept out. It was let in just now, or not at all. lease is when the lease
-// that may have kept it out began, at the earliest. The run fails where that cannot be told.
+// kept says how long a client's operation was kept out. It was let in just now, or not at
+// all. lease is when the lease that may have kept it out began, at the earliest. The run
+// fails where that cannot be told.
 func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
@@ -220,7 +231,8 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn
-	case atOnce == ranOut || ranOut && !s.scheme.TakesLock(): // both or neither, or what ran out was no lock
+	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
+		// both or neither, or what ran out was no lock
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
@@ -231,25 +243,29 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	return verify.AtOnce
 }
 
-// keptOut watches a client's operation until it gets in, for as long as forGood, and says what kept says.
+// keptOut watches a client's operation until it gets in, for as long as
+// forGood, and says what kept says.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
 	return s.kept(c, lease, c.getsIn(s.forGood()))
 }
 
-// checkInTime fails the run as late if a lease that began at since may have ended by now, or soon will.
+// checkInTime fails the run as late if a lease that began at since may have
+// ended by now, or soon will.
 func (s *setup) checkInTime(since time.Time) {
 	if time.Since(since) > s.ttl*3/4 {
 		fail(errLate)
 	}
 }
 
-// marketProxy puts a proxy between the clients to come and the market. Their locks do not use it.
+// marketProxy puts a proxy between the clients to come and the market. Their
+// locks do not use it.
 func (s *setup) marketProxy() *wire.Proxy {
 	s.config.Locks = cmp.Or(s.config.Locks, new(s.config.Market))
 	return s.proxy(&s.config.Market)
 }
 
-// lockProxies puts a proxy between the clients to come and each Redis that their lock lives on.
+// lockProxies puts a proxy between the clients to come and each Redis that
+// their lock lives on.
 func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
 		return []*wire.Proxy{s.proxy(&s.config.Market)}
@@ -265,7 +281,8 @@ func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// ensembleProxies puts a proxy between the clients to come and each ZooKeeper or etcd server of their lock.
+// ensembleProxies puts a proxy between the clients to come and each ZooKeeper
+// or etcd server of their lock.
 func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	through := func(addrs []string) (all []string) {
 		for _, addr := range addrs {
@@ -278,7 +295,8 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy puts a proxy before a Redis for the length of the run: on a cluster, before the market's master.
+// proxy puts a proxy before a Redis for the length of the run: on a cluster,
+// before the market's master.
 func (s *setup) proxy(before *endpoint) *wire.Proxy {
 	target := before.target()
 	if before.Cluster {
@@ -303,8 +321,9 @@ func (s *setup) recorded(p *wire.Proxy, happens func()) []string {
 	return names
 }
 
-// sent names the commands of what a client does. If it connects in the midst of them more often than it is meant to, a
-// reply was late, and it has sent again. It may connect first: its connection may have broken before.
+// sent names the commands of what a client does. If it connects in the midst of them more
+// often than it is meant to, a reply was late, and it has sent again. It may connect
+// first: its connection may have broken before.
 func sent(p *wire.Proxy, again int, does func()) []string {
 	p.Record()
 	does()

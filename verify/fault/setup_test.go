@@ -13,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// nothingLeft starts a runner with a folder for temporary files of its own, and checks after the test that no process
-// and no file is left.
+// nothingLeft starts a runner with a folder for temporary files of its own, and checks
+// after the test that no process and no file is left.
 func nothingLeft(t *testing.T) *Runner {
 	t.Helper()
 	before, temporary := children(t), t.TempDir()
@@ -38,8 +38,8 @@ func nothingLeft(t *testing.T) *Runner {
 	return r
 }
 
-// TestNoServerCanBeStarted: on a machine without Redis, ZooKeeper and etcd, a scenario or a lock that needs one is not
-// run, and the reason says so.
+// TestNoServerCanBeStarted: on a machine without Redis, ZooKeeper and etcd, a scenario or
+// a lock that needs one is not run, and the reason says so.
 func TestNoServerCanBeStarted(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := nothingLeft(t)
@@ -74,7 +74,8 @@ func TestMarketsServerIsGone(t *testing.T) {
 	}
 }
 
-// An interrupted context ends when it was asked for the n-th time whether it has ended: wherever that is in a scenario.
+// An interrupted context ends when it was asked for the n-th time whether it has ended:
+// wherever that is in a scenario.
 type interrupted struct {
 	context.Context
 	end  context.CancelFunc
@@ -95,8 +96,8 @@ func (i *interrupted) Done() <-chan struct{} {
 	return i.Context.Done()
 }
 
-// TestInterruptedAnywhere: a scenario whose context ends ends too, with that as its error or having found something,
-// wherever it was.
+// TestInterruptedAnywhere: a scenario whose context ends ends too, with that as its error
+// or having found something, wherever it was.
 func TestInterruptedAnywhere(t *testing.T) {
 	r := nothingLeft(t)
 	var running sync.WaitGroup
@@ -163,8 +164,9 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNeverIsProven: that a client is kept out for good is said where one of its orders gave up and the next is kept
-// out too, and how many leases it was kept out for is what was measured.
+// TestNeverIsProven: that a client is kept out for good is said where one of its
+// orders gave up and the next is kept out too, and how many leases it was kept
+// out for is what was measured.
 func TestNeverIsProven(t *testing.T) {
 	s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 	c := &client{op: &operation{began: time.Now().Add(-3 * TTL)}}
@@ -177,7 +179,8 @@ func TestNeverIsProven(t *testing.T) {
 	}
 }
 
-// TestKeptByAnError: who is told of an error has not got in. An answer of the market shows that it has.
+// TestKeptByAnError: who is told of an error has not got in. An answer of the
+// market shows that it has.
 func TestKeptByAnError(t *testing.T) {
 	for reason, want := range map[string]verify.KeptOut{
 		"": verify.OrdersFail, "rejected": verify.OrdersFail, "not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,

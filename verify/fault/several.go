@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// severalClients are scenarios in which nothing fails: clients do what they are meant to, and yet it goes wrong.
+// severalClients are scenarios in which nothing fails: clients do what they are
+// meant to, and yet it goes wrong.
 var severalClients = []Scenario{{
 	Name: "mixed", Needs: "Unix signals", Applies: sharesKeys, run: mixed,
 	Title: "half of the clients use setnx on the same keys (beside setnx: setnx-expire; beside a fence: none)",
@@ -51,7 +52,8 @@ func mixed(s *setup) observed {
 	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
-// slipsIn has a client find a lock free, and the holder take it then. It reports whether that client still gets in.
+// slipsIn has a client find a lock free, and the holder take it then. It reports
+// whether that client still gets in.
 func slipsIn(s *setup, holder, other *client, item int) bool {
 	start := other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
 	if other.held(clientTimeout) != step.Looked {
@@ -68,9 +70,11 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 	return in
 }
 
-// apart says what else can happen: orders fail, a lock is given an expiry, or a late release deletes the other's.
+// apart says what else can happen: orders fail, a lock is given an expiry, or a late
+// release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
-	if why := a.op.outcome.Reason; why != "not_listed" { // as it would be after b had bought the item that a wants
+	// as it would be after b had bought the item that a wants
+	if why := a.op.outcome.Reason; why != "not_listed" {
 		b.buyUntil(s.item(2), step.BeforeWrite)
 		b.kill()
 		a.buy(s.item(2))
@@ -89,7 +93,8 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 	return o
 }
 
-// outlasting holds that of the two locks which never expires. It reports whether a waiter of the other makes it expire.
+// outlasting holds that of the two locks which never expires. It reports whether a waiter
+// of the other makes it expire.
 func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
@@ -113,8 +118,9 @@ func overdraft(s *setup) observed {
 	return s.saw(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
 }
 
-// crossed holds one client between its two locks and lets another come as far as it can: to the same point, if it takes
-// them in another order. That has bought something before, because the order may change from purchase to purchase.
+// crossed holds one client between its two locks and lets another come as far as it can:
+// to the same point, if it takes them in another order. That has bought something before,
+// because the order may change from purchase to purchase.
 func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
@@ -141,7 +147,8 @@ func crossed(s *setup) observed {
 
 var shared = lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
 
-// readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
+// readerFaults are scenarios in which readers share a lock and one of them
+// leaves, in time or late.
 var readerFaults = []Scenario{{
 	Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
 	Promise: "shared", Applies: shared, run: readerLeaves,
@@ -169,12 +176,13 @@ func readerLeaves(s *setup) observed {
 	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
-// besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports whether a writer gets in while
-// the other's lease lasts.
+// besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports
+// whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaves int) bool {
 	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
 	start := readers[0].browses(item)
-	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
+	// So that a lock that tells readers apart by their millisecond takes them for two.
+	s.wait(2 * time.Millisecond)
 	readers[1].browses(item)
 	readers[leaves].finish()
 	s.strikes(true, "")

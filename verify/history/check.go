@@ -158,7 +158,8 @@ type checker struct {
 	ctx    context.Context
 	h      *History
 	traces []*trace // of the items, in their order
-	// Of orders of unknown outcome: those that were applied, and the accounts of which that is not known.
+	// Of orders of unknown outcome: those that were applied, and the accounts of
+	// which that is not known.
 	applied map[*Op]bool
 	open    map[market.UserID]bool
 }
@@ -167,8 +168,9 @@ func keep[T any](all []T, good func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
 }
 
-// locks checks that no two held a lock at a time, and that fencing tokens grow. A worker surely
-// holds from when acquiring has returned until it calls for the release, unless it has noticed that the lock was lost.
+// locks checks that no two held a lock at a time, and that fencing tokens grow. A worker
+// surely holds from when acquiring has returned until it calls for the release, unless it
+// has noticed that the lock was lost.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}
@@ -197,8 +199,9 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by acquisition and release, that overlap: each of these overlaps the longest one before
-// it. Holds that meet in one instant may be in either order.
+// overlaps finds holds, sorted by acquisition and release, that overlap: each
+// of these overlaps the longest one before it. Holds that meet in one instant
+// may be in either order.
 func overlaps(p *Part, holds []Hold) {
 	var longest Hold
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
@@ -213,7 +216,8 @@ func overlaps(p *Part, holds []Hold) {
 	}
 }
 
-// fences finds tokens that are not larger than the largest that was acquired before their hold was called for.
+// fences finds tokens that are not larger than the largest that was acquired
+// before their hold was called for.
 func fences(p *Part, holds []Hold) {
 	holds = keep(holds, fenced)
 	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })

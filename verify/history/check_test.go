@@ -13,12 +13,13 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// TestLegalHistories: whatever really happened one after the other is linearizable, however it overlapped, in one piece
-// or cut in many.
+// TestLegalHistories: whatever really happened one after the other is linearizable,
+// however it overlapped, in one piece or cut in many.
 func TestLegalHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := small(t).history(rapid.IntRange(1, 60).Draw(t, "operations"))
-		// Many lost replies on one item may take for ever: then it must be unknown, and never violated.
+		// Many lost replies on one item may take for ever: then it must be
+		// unknown, and never violated.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if v := Check(ctx, h); v.Answer == Violated {
@@ -29,7 +30,8 @@ func TestLegalHistories(t *testing.T) {
 
 func random(seed uint64) func(int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
 
-// TestLongLegalHistories: large histories of each shape are read and judged within the time and memory promised.
+// TestLongLegalHistories: large histories of each shape are read and judged within
+// the time and memory promised.
 func TestLongLegalHistories(t *testing.T) {
 	if testing.Short() || testkit.Raced {
 		t.Skip("needs a build without the race detector, and no -short: it measures how long a check takes")
@@ -77,7 +79,8 @@ func (d *deadline) Err() error {
 	return nil
 }
 
-// TestOutOfTime: a check decides nothing without time, and what it decides with some is never wrong.
+// TestOutOfTime: a check decides nothing without time, and what it decides with
+// some is never wrong.
 func TestOutOfTime(t *testing.T) {
 	h := hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60)
 	undecided := 0
@@ -94,9 +97,10 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
-// TestLongLife: what is wrong late in the long life of an item is found, and told from where it begins. A reply lost
-// at the beginning may matter until the end, so that nothing can be cut: what is wrong within the first piece is
-// found; beyond it, the check does not pretend to know.
+// TestLongLife: what is wrong late in the long life of an item is found, and told from
+// where it begins. A reply lost at the beginning may matter until the end, so that
+// nothing can be cut: what is wrong within the first piece is found; beyond it, the
+// check does not pretend to know.
 func TestLongLife(t *testing.T) {
 	lost := Op{Worker: 1, Kind: Purchase, Start: 1, End: 2, Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown}
 	for _, c := range []struct {
@@ -121,8 +125,8 @@ func TestLongLife(t *testing.T) {
 	}
 }
 
-// TestSeveralWays: an item was sold for 40 or for 90 coins, and nobody knows for which. What the accounts should hold
-// is not decided.
+// TestSeveralWays: an item was sold for 40 or for 90 coins, and nobody knows for which.
+// What the accounts should hold is not decided.
 func TestSeveralWays(t *testing.T) {
 	v := Check(t.Context(), hand(
 		listed(120, 121, Unknown), priced(listed(122, 123, Unknown), 90),

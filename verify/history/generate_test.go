@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// A generator makes a history by trading on the reference market, one operation after the other, and then pretends that
-// each took longer, so that they overlap.
+// A generator makes a history by trading on the reference market, one operation after the
+// other, and then pretends that each took longer, so that they overlap.
 type generator struct {
 	draw     func(n int) int // 0 to n-1
 	accounts int
@@ -105,8 +105,9 @@ func (o *Op) do(r *market.Reference) error {
 	return err
 }
 
-// An oracle looks for an order of a few operations on an item by trying all, and is written without the checker's
-// models: final are the places where the item lies at the end.
+// An oracle looks for an order of a few operations on an item by trying all,
+// and is written without the checker's models: final are the places where the
+// item lies at the end.
 type oracle struct{ final []location }
 
 // ordered reports whether the operations that are left have an order.
@@ -147,7 +148,8 @@ func happens(item location, x Op) (location, bool) {
 	return location{user: x.Buyer}, lists && item.price == x.Price
 }
 
-// small draws a small market in which coins run out, items are sold on, and replies are lost.
+// small draws a small market in which coins run out, items are sold on, and
+// replies are lost.
 func small(t *rapid.T) generator {
 	return generator{
 		draw:     func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") },
@@ -157,8 +159,9 @@ func small(t *rapid.T) generator {
 	}
 }
 
-// TestEditsAreCaught: a record is changed, in what a client was told, when, or where things lie at the end. Items are
-// then exactly as linearizable as an oracle that tries all orders says.
+// TestEditsAreCaught: a record is changed, in what a client was told, when, or
+// where things lie at the end. Items are then exactly as linearizable as an
+// oracle that tries all orders says.
 func TestEditsAreCaught(t *testing.T) {
 	caught, legal := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// hand is a history made by hand: seven accounts of 100 coins; item 1 to 1000 are of account 1.
+// hand is a history made by hand: seven accounts of 100 coins; item 1 to 1000
+// are of account 1.
 func hand(ops ...Op) *History {
 	h := &History{
 		Header: Header{Subject: "hand", Mix: "1x1", Accounts: 7, Funds: 100},
@@ -169,7 +170,8 @@ func TestHandMade(t *testing.T) {
 				case c.part:
 					want = Violated
 				}
-				if p.Answer != want && (p.Answer != Undecided || c.part == "") { // what is wrong may leave another part open
+				// what is wrong may leave another part open
+				if p.Answer != want && (p.Answer != Undecided || c.part == "") {
 					t.Errorf("%s: %s, want %s", p.Name, p.Answer, want)
 				}
 			}

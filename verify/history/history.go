@@ -1,19 +1,24 @@
-// Package history records what each client of a market did, which answer it got, and when; and it judges the record: is
-// there an order of these operations, one after the other, that explains every answer?
+// Package history records what each client of a market did, which answer it got, and
+// when; and it judges the record: is there an order of these operations, one after the
+// other, that explains every answer?
 //
-// A history is a file of JSON lines: a header ([Create]), the operations of all workers and the locks that they held
-// ([Recorder]), in no order, and the market at the end ([Writer.Finish]). Times are nanoseconds since the row began:
+// A history is a file of JSON lines: a header ([Create]), the operations of all workers
+// and the locks that they held ([Recorder]), in no order, and the market at the end
+// ([Writer.Finish]). Times are nanoseconds since the row began:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
-// [Read] refuses with [ErrDamaged] a history that was cut short and a line that is not, to the byte, as a Recorder
-// writes it. A number or a text that was changed into another one may pass.
+// [Read] refuses with [ErrDamaged] a history that was cut short and a line that
+// is not, to the byte, as a Recorder writes it. A number or a text that was
+// changed into another one may pass.
 //
-// [Check] judges four parts, each by itself: what happened to each item, against porcupine; each account's opening,
-// sales and purchases against what it holds at the end; that no two held one lock at a time; and that fencing tokens
-// grow. An operation whose reply was lost may have been applied at any later time, or never. That a purchase changes an
-// item and two accounts at the same instant is not checked, nor what an account holds before the end.
+// [Check] judges four parts, each by itself: what happened to each item, against
+// porcupine; each account's opening, sales and purchases against what it holds at the
+// end; that no two held one lock at a time; and that fencing tokens grow. An operation
+// whose reply was lost may have been applied at any later time, or never. That a purchase
+// changes an item and two accounts at the same instant is not checked, nor what an
+// account holds before the end.
 package history
 
 import (
@@ -71,11 +76,12 @@ const (
 
 // An Op is one operation of a worker.
 type Op struct {
-	Worker  int           `json:"worker"` // from 1
-	Kind    OpKind        `json:"kind"`
-	Start   int64         `json:"start"` // ns since the row began
-	End     int64         `json:"end"`
-	Item    market.ItemID `json:"item,omitempty"`  // the first of a batch; 0: a mint that failed before it had any
+	Worker int    `json:"worker"` // from 1
+	Kind   OpKind `json:"kind"`
+	Start  int64  `json:"start"` // ns since the row began
+	End    int64  `json:"end"`
+	// The first of a batch; 0: a mint that failed before it had any.
+	Item    market.ItemID `json:"item,omitempty"`
 	Seller  market.UserID `json:"seller"`          // or the owner of a batch
 	Buyer   market.UserID `json:"buyer,omitempty"` // of a purchase
 	Price   int64         `json:"price,omitempty"` // in coins
@@ -100,12 +106,14 @@ type Hold struct {
 const (
 	fileName = "history.jsonl"
 	format   = "marketsim history 3"
-	// The most that a history may say. No sum of coins, over the lines of a file of maxBytes, then overflows.
+	// The most that a history may say. No sum of coins, over the lines of a file of
+	// maxBytes, then overflows.
 	maxAccounts = market.MaxAccounts
 	maxFunds    = 1_000_000_000_000_000
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
-	// A check takes five to ten times as much memory as its file has bytes. The longest line is the market's, the last.
+	// A check takes five to ten times as much memory as its file has bytes. The longest
+	// line is the market's, the last.
 	maxBytes   = 512 << 20
 	maxLine    = 128 << 20
 	bufferSize = 16 << 10 // how many bytes a worker collects before it writes them; a line is shorter
@@ -114,9 +122,11 @@ const (
 var (
 	// ErrExists is returned by Create for a folder that already holds a history.
 	ErrExists = errors.New("folder already holds a history")
-	// ErrNone is returned by Find and Read for a folder without a history, or with none that can be read.
+	// ErrNone is returned by Find and Read for a folder without a history, or
+	// with none that can be read.
 	ErrNone = errors.New("no history that can be read")
-	// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, or no Recorder's.
+	// ErrDamaged is returned, wrapped with the file and the line, for a history that was
+	// cut short, or no Recorder's.
 	ErrDamaged = errors.New("history is damaged, and gets no verdict")
 )
 
@@ -129,15 +139,16 @@ type line struct {
 	Final  *market.Snapshot `json:"final,omitempty"` // the last line
 }
 
-// A Writer records the history of one row into a folder. It is not safe for concurrent use; each worker has a Recorder.
+// A Writer records the history of one row into a folder. It is not safe for concurrent
+// use; each worker has a Recorder.
 type Writer struct {
 	output
 	began   time.Time
 	workers []*Recorder
 }
 
-// Create makes a history in a folder, which it makes too. It wraps ErrExists where the folder has one, whole or not.
-// Time 0 of the history is h.Began, or now if that is zero.
+// Create makes a history in a folder, which it makes too. It wraps ErrExists where the
+// folder has one, whole or not. Time 0 of the history is h.Began, or now if that is zero.
 func Create(dir string, h Header) (*Writer, error) {
 	if h.Began.IsZero() {
 		h.Began = time.Now()
@@ -172,10 +183,12 @@ func (w *Writer) Worker() (*Recorder, error) {
 	return r, nil
 }
 
-// Finish adds what the market held when every worker had stopped, closes the history, and returns failures to write.
+// Finish adds what the market held when every worker had stopped, closes the history,
+// and returns failures to write.
 func (w *Writer) Finish(final market.Snapshot) error { return w.end(&line{Final: &final}) }
 
-// Abandon closes, instead of Finish, a history that cannot be finished, or removes it if no worker recorded anything.
+// Abandon closes, instead of Finish, a history that cannot be finished, or removes it if
+// no worker recorded anything.
 func (w *Writer) Abandon() error {
 	if w == nil {
 		return nil
@@ -187,7 +200,8 @@ func (w *Writer) Abandon() error {
 	return err
 }
 
-// end closes the history, after a last line if there is one and all workers have written theirs.
+// end closes the history, after a last line if there is one and all workers
+// have written theirs.
 func (w *Writer) end(last *line) (err error) {
 	for _, r := range w.workers {
 		err = errors.Join(err, r.close())
@@ -198,7 +212,8 @@ func (w *Writer) end(last *line) (err error) {
 	return errors.Join(err, w.close())
 }
 
-// An output appends whole lines to the file. Each worker has its own, so that none waits for another.
+// An output appends whole lines to the file. Each worker has its own, so that
+// none waits for another.
 type output struct {
 	file    *os.File
 	buffer  *bufio.Writer // keeps the first failure to write
@@ -221,8 +236,9 @@ func (o *output) add(l *line) {
 
 func (o *output) close() error { return errors.Join(o.buffer.Flush(), o.file.Close()) }
 
-// A Recorder writes down what one worker did. A nil Recorder writes nothing. It takes no lock, and allocates nothing
-// but the text of an unknown outcome. Writer.Finish returns failures to write. It is not safe for concurrent use.
+// A Recorder writes down what one worker did. A nil Recorder writes nothing. It takes no
+// lock, and allocates nothing but the text of an unknown outcome. Writer.Finish returns
+// failures to write. It is not safe for concurrent use.
 type Recorder struct {
 	output
 	worker int

@@ -183,11 +183,13 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestEachBit flips each bit of a history. What is read all the same has another number, text or key of the data: the
-// names of all fields, and what stands between them, are as they were.
+// TestEachBit flips each bit of a history. What is read all the same has another
+// number, text or key of the data: the names of all fields, and what stands
+// between them, are as they were.
 func TestEachBit(t *testing.T) {
 	whole := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
-	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`) // a key of the data is one of a number or that of no field
+	// A key of the data is one of a number or that of no field.
+	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`)
 	fields := regexp.MustCompile(`^"(format|header|op|hold|final|run|subject|mix|seed|accounts|funds|began|worker|kind|` +
 		`start|end|item|seller|buyer|price|outcome|reason|error|name|called|acquired|releasing|released|fence|lost|` +
 		`noticed|Funds|Inventory|Listings)":$`)
@@ -217,8 +219,8 @@ func TestEachBit(t *testing.T) {
 	}
 }
 
-// TestReadIsBounded: no file takes more time or memory to read than a limit, and none is read after the user's wish to
-// stop.
+// TestReadIsBounded: no file takes more time or memory to read than a limit, and none is
+// read after the user's wish to stop.
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileName)
@@ -274,8 +276,8 @@ type calls func()
 
 func (c calls) Read([]byte) (int, error) { c(); return 0, io.EOF }
 
-// TestAbandoned: what a killed run leaves is damaged, and so is a history that was abandoned. One into which nothing
-// was recorded is gone, and another can take its place.
+// TestAbandoned: what a killed run leaves is damaged, and so is a history that was
+// abandoned. One into which nothing was recorded is gone, and another can take its place.
 func TestAbandoned(t *testing.T) {
 	dir, w, recorders := create(t, everything().Header, 1)
 	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
@@ -345,7 +347,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// FuzzRead: no file is a reason to panic, neither to read nor to judge, and one that was cut short is never accepted.
+// FuzzRead: no file is a reason to panic, neither to read nor to judge, and one that was
+// cut short is never accepted.
 func FuzzRead(f *testing.F) {
 	whole := testkit.Must(os.ReadFile(filepath.Join(write(f, everything()), fileName)))(f)
 	for cut := range 40 {

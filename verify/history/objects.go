@@ -62,7 +62,8 @@ func (o *Op) action() action {
 	return move{listed, location{user: o.Buyer}}
 }
 
-// refusal is what a refused operation says of its item. That of contention, of lacking coins and the like says nothing.
+// refusal is what a refused operation says of its item. That of contention, of lacking
+// coins and the like says nothing.
 func (o *Op) refusal() action {
 	listed := func(l location) bool { return l.listed && l.user == o.Seller }
 	told := func(text string, holds func(location) bool) action {
@@ -175,8 +176,9 @@ func (c *checker) items() *Part {
 	return p
 }
 
-// settle finds out by where items lie which orders of unknown outcome were applied. An order's accounts stay open if
-// another operation of its buyer on the item is of unknown outcome, too, such as a resale or an order at another price.
+// settle finds out by where items lie which orders of unknown outcome were applied. An
+// order's accounts stay open if another operation of its buyer on the item is of unknown
+// outcome, too, such as a resale or an order at another price.
 func (c *checker) settle() {
 	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
 	for _, t := range c.traces {
@@ -200,7 +202,8 @@ func (c *checker) settle() {
 	}
 }
 
-// missing is how many operations must have brought an item to a location besides those that were applied for sure.
+// missing is how many operations must have brought an item to a location besides
+// those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	n = len(keep(t.end, func(end location) bool { return end == at }))
 	for _, s := range t.steps {
@@ -218,7 +221,8 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	return n
 }
 
-// accounts has the market's own audit compare what each account holds at the end with its opening, sales and purchases.
+// accounts has the market's own audit compare what each account holds at the end with its
+// opening, sales and purchases.
 func (c *checker) accounts() *Part {
 	p := newPart("accounts")
 	p.Checked = fmt.Sprintf("%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
@@ -240,7 +244,9 @@ func (c *checker) accounts() *Part {
 		account := result.Problems[i]
 		switch {
 		case c.open[account.User] && account.Kind != market.NoFunds:
-		case len(c.open) > 0: // how many coins there should be is not known, and with it whether some are lost
+		case len(c.open) > 0:
+			// how many coins there should be is not known, and with it whether
+			// some are lost
 			p.tell("%s", account.Text)
 		default:
 			p.tell("%s", found)

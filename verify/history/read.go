@@ -16,7 +16,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// Find returns the folders at and below dir that hold a history, whole or not, in lexical order; or ErrNone, wrapped.
+// Find returns the folders at and below dir that hold a history, whole or not, in
+// lexical order; or ErrNone, wrapped.
 func Find(dir string) (found []string, err error) {
 	if filepath.Base(dir) == fileName {
 		dir = filepath.Dir(dir)
@@ -38,7 +39,8 @@ func Find(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// Read reads the history in a folder, until ctx ends. It wraps ErrDamaged where that is not whole, or ErrNone.
+// Read reads the history in a folder, until ctx ends. It wraps ErrDamaged where
+// that is not whole, or ErrNone.
 func Read(ctx context.Context, dir string) (*History, error) {
 	path := filepath.Join(dir, fileName)
 	f, err := stored.Open(path, maxBytes)
@@ -88,7 +90,8 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	var l line
 	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
 	switch {
-	case number == 1 && l.Format != format && (err == nil || l.Format != ""): // whose fields may be others
+	case number == 1 && l.Format != format && (err == nil || l.Format != ""):
+		// whose fields may be others
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
 	case err != nil:
 		return false, fmt.Errorf("it cannot be read: %w", err)
@@ -112,8 +115,9 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	return l.Final != nil, nil
 }
 
-// written reports whether text is the line to the byte, as a Recorder writes it. It writes what is not UTF-8 in an
-// error as the escape sequence \ufffd, which is read as a character, and that would be written as it is.
+// written reports whether text is the line to the byte, as a Recorder writes it. It
+// writes what is not UTF-8 in an error as the escape sequence \ufffd, which is read as a
+// character, and that would be written as it is.
 func (l *line) written(text []byte) bool {
 	again, err := json.Marshal(l)
 	again = append(again, '\n')

@@ -13,11 +13,13 @@ import (
 // An action is what an operation does to an item, given the answer that its client got.
 type action interface {
 	fmt.Stringer
-	// apply returns where the item is after it; false when its client cannot have got this answer while it was there.
+	// apply returns where the item is after it; false when its client cannot have got
+	// this answer while it was there.
 	apply(location) (after location, ok bool)
 }
 
-// A reading is an action that changes nothing: its client was told something that is true of some places only.
+// A reading is an action that changes nothing: its client was told something that
+// is true of some places only.
 type reading struct {
 	text  string
 	wrong string // what is wrong, when the item was at no such place
@@ -27,8 +29,9 @@ type reading struct {
 func (r reading) apply(at location) (location, bool) { return at, r.holds(at) }
 func (r reading) String() string                     { return r.text }
 
-// A step is an operation that is to be put in order. One that never returns happens if it can, and has no effect
-// otherwise: an order in which it comes after everything else is one in which it never happened.
+// A step is an operation that is to be put in order. One that never returns happens if it
+// can, and has no effect otherwise: an order in which it comes after everything else is
+// one in which it never happened.
 type step struct {
 	op        *Op   // nil for the end
 	call, ret int64 // ns
@@ -36,10 +39,12 @@ type step struct {
 }
 
 const (
-	never      = math.MaxInt64 // the return of a step of unknown outcome: it may take effect at any time
-	atEnd      = never - 1     // when the market's end is read: after all that returned
-	minPiece   = 256           // how many steps a piece has, at least: see cut
-	maxSegment = 8192          // how many steps are put in order in one piece, at most: memory grows with the square
+	// The return of a step of unknown outcome: it may take effect at any time.
+	never    = math.MaxInt64
+	atEnd    = never - 1 // when the market's end is read: after all that returned
+	minPiece = 256       // how many steps a piece has, at least: see cut
+	// How many steps are put in order in one piece, at most: memory grows with the square.
+	maxSegment = 8192
 )
 
 func (o *Op) step(act action) step {
@@ -52,8 +57,9 @@ func (o *Op) step(act action) step {
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-// inOrder looks for an order of an item's steps, of which there are some. It returns the shortest that have none, and
-// where the item is before them. It judges the pieces between which nothing is under way, of large ones the beginning.
+// inOrder looks for an order of an item's steps, of which there are some. It returns the
+// shortest that have none, and where the item is before them. It judges the pieces
+// between which nothing is under way, of large ones the beginning.
 func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 	var from, after location
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
@@ -77,7 +83,8 @@ func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 	return Linearizable, location{}, nil
 }
 
-// cut is how many steps, sorted by call, there are before a moment in which nothing is under way, and nothing returns.
+// cut is how many steps, sorted by call, there are before a moment in which nothing is
+// under way, and nothing returns.
 func cut(steps []step) int {
 	last := steps[0].ret
 	for i, s := range steps {
@@ -123,7 +130,8 @@ func byReturn(steps []step) []step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
 }
 
-// prefix is what was known when the first n of the steps, sorted by return, had returned: those under way may happen.
+// prefix is what was known when the first n of the steps, sorted by return, had
+// returned: those under way may happen.
 func prefix(steps []step, n int) []step {
 	known := slices.Clone(steps[:n])
 	for _, s := range steps[n:] {
@@ -138,11 +146,12 @@ func prefix(steps []step, n int) []step {
 
 const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 
-// shortest is the shortest beginning of steps, by the time of return, that has no order. It leaves out steps that
-// change nothing, if there is no order without them either.
+// shortest is the shortest beginning of steps, by the time of return, that has no order.
+// It leaves out steps that change nothing, if there is no order without them either.
 func (c *checker) shortest(from location, steps []step) []step {
 	all := byReturn(steps)
-	returned := len(keep(all, func(s step) bool { return s.ret != never })) // these together have no order
+	// These together have no order.
+	returned := len(keep(all, func(s step) bool { return s.ret != never }))
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
 	steps = prefix(all, n)
 	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {
@@ -155,7 +164,8 @@ func (c *checker) shortest(from location, steps []step) []step {
 
 const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
-// described are the operations in words, by the time of return, after where the item is when they begin.
+// described are the operations in words, by the time of return, after where the
+// item is when they begin.
 func described(from location, steps []step) (lines []string) {
 	if from != (location{}) {
 		lines = append(lines, fmt.Sprint(from))

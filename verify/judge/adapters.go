@@ -11,7 +11,8 @@ import (
 //go:embed adapters
 var adapters embed.FS
 
-// Adapters returns the languages in which there is a program of a kind, "lock" or "purchase".
+// Adapters returns the languages in which there is a program of a kind, "lock"
+// or "purchase".
 func Adapters(kind string) (languages []string) {
 	files, _ := fs.Glob(adapters, "adapters/"+kind+"/*") // which fails for a malformed pattern only
 	for _, file := range files {
@@ -20,7 +21,8 @@ func Adapters(kind string) (languages []string) {
 	return languages
 }
 
-// Adapter returns the source of the program of a kind in a language, for authors to start from.
+// Adapter returns the source of the program of a kind in a language, for
+// authors to start from.
 func Adapter(kind, language string) (text string, err error) {
 	files, _ := fs.Glob(adapters, "adapters/"+kind+"/"+language+".*")
 	if len(files) != 1 {

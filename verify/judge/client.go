@@ -17,7 +17,8 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// A client is one copy of the author's program: a process group behind a gate of its own. What it does, events tell.
+// A client is one copy of the author's program: a process group behind a gate of its
+// own. What it does, events tell.
 type client struct {
 	launch
 	gate   *wire.Proxy
@@ -45,7 +46,8 @@ type life struct {
 	stderr []string // the last lines
 }
 
-// An event is what a client has done: it has said a line, its program has ended, or a request waits at its gate.
+// An event is what a client has done: it has said a line, its program has ended, or
+// a request waits at its gate.
 type event struct {
 	client *client
 	life   *life      // whose line or end it is
@@ -63,7 +65,8 @@ func (c *client) start(lease time.Duration) (err error) {
 	return err
 }
 
-// start starts the program. It calls hears with each line of its output and a space, so that only its end is empty.
+// start starts the program. It calls hears with each line of its output and a space,
+// so that only its end is empty.
 func (l launch) start(hears func(*life, string)) (*life, error) {
 	cmd := exec.Command(l.command[0], l.command[1:]...)
 	cmd.Env = append(os.Environ(),
@@ -104,7 +107,8 @@ func (l launch) start(hears func(*life, string)) (*life, error) {
 	return run, nil
 }
 
-// say tells the program what to do. It ignores a failed write: the end of a program is noticed elsewhere.
+// say tells the program what to do. It ignores a failed write: the end of a
+// program is noticed elsewhere.
 func (l *life) say(words string) {
 	if l != nil {
 		_, _ = fmt.Fprintln(l.in, words)
@@ -130,7 +134,8 @@ func silentFor(limit time.Duration) error {
 	return fmt.Errorf("%w for %s: did it flush its output?", errSilent, limit)
 }
 
-// among returns an error unless what a program said begins with one of the words. If said is empty, it has ended.
+// among returns an error unless what a program said begins with one of the words. If
+// said is empty, it has ended.
 func among(said, words string) error {
 	word, _, _ := strings.Cut(said, " ")
 	switch {
@@ -142,7 +147,8 @@ func among(said, words string) error {
 	return nil
 }
 
-// wrong is the error of a program that was told something: how says what its answer was, more what else is known.
+// wrong is the error of a program that was told something: how says what its answer
+// was, more what else is known.
 func wrong(told string, how error, more string) error {
 	return fmt.Errorf("it was told %q, and %w%s", told, how, more)
 }
@@ -164,12 +170,14 @@ func (c *client) close() error {
 	return c.gate.Close()
 }
 
-// wrong is the ErrAdapter of a client that does not answer as it should, with what may explain it.
+// wrong is the ErrAdapter of a client that does not answer as it should, with
+// what may explain it.
 func (c *client) wrong(told string, how error) error {
 	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
 }
 
-// lastWords says that a client has sent nothing, or needs what its server is not, and ends with its standard error.
+// lastWords says that a client has sent nothing, or needs what its server is not, and
+// ends with its standard error.
 func (c *client) lastWords() (said string) {
 	commands := c.gate.Commands()
 	if len(commands) == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A control is a lock of marketsim's own that is known to be wrong, and the shortest schedule that shows it.
+// A control is a lock of marketsim's own that is known to be wrong, and the
+// shortest schedule that shows it.
 type control struct {
 	spec, token string
 	harm        verify.Harm
@@ -22,7 +23,8 @@ var controls = []control{
 	{"setnx-expire-naive", "x4/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
 }
 
-// proved returns an error if a control does no harm on this machine: the search would then miss harm by others, too.
+// proved returns an error if a control does no harm on this machine: the search would
+// then miss harm by others, too.
 func (o Options) proved(ctx context.Context) error {
 	if len(o.Proof) == 0 {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// Strategy has a program buy and list, a process for each worker. Its locks last for as long as the book's.
+// Strategy has a program buy and list, a process for each worker. Its locks
+// last for as long as the book's.
 func Strategy(name string, command []string) strategies.Strategy {
 	return strategies.Strategy{
 		Name: name, Elsewhere: true,
@@ -35,14 +36,16 @@ func Strategy(name string, command []string) strategies.Strategy {
 	}
 }
 
-// A buyer is one process of a program: a Purchaser of which nothing is known but its answers.
+// A buyer is one process of a program: a Purchaser of which nothing is known
+// but its answers.
 type buyer struct {
 	*life
 	said  chan string
 	owing bool // it has not answered in time: its next line may be about that
 }
 
-// Close ends the program. It does not wait for processes in other groups, which may keep the program's output open.
+// Close ends the program. It does not wait for processes in other groups, which may
+// keep the program's output open.
 func (b *buyer) Close() error {
 	b.signal(end)
 	_ = b.cmd.Process.Kill() // where there are no groups
@@ -54,7 +57,8 @@ func (b *buyer) Close() error {
 	return nil
 }
 
-// Ready returns when the program has answered for the first time: it has started, and has connected.
+// Ready returns when the program has answered for the first time: it has
+// started, and has connected.
 func (b *buyer) Ready(ctx context.Context) error {
 	_, err := b.ask(ctx, starting, buys(market.Order{Buyer: 1, Seller: 2, Price: 1}), purchased)
 	if market.Refused(err) {
@@ -63,7 +67,8 @@ func (b *buyer) Ready(ctx context.Context) error {
 	return err
 }
 
-// Purchase implements market.Purchaser. The number of retries is the one that the program says.
+// Purchase implements market.Purchaser. The number of retries is the one that
+// the program says.
 func (b *buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	said, err := b.ask(ctx, silence, buys(o), purchased)
 	if err == nil && said != "bought" {
@@ -81,7 +86,8 @@ func (b *buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, e
 	return r, err
 }
 
-// ask tells the program a line, and returns its answer, which has to begin with one of the words. Some mean an error.
+// ask tells the program a line, and returns its answer, which has to begin with one of
+// the words. Some mean an error.
 func (b *buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
 	if b.owing {
 		return "", market.ErrNotSent

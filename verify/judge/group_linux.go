@@ -14,11 +14,12 @@ import (
 
 const stop, goOn, end = syscall.SIGSTOP, syscall.SIGCONT, syscall.SIGKILL
 
-// group gives a program a process group of its own. Only the program itself dies with the thread that started it.
+// group gives a program a process group of its own. Only the program itself dies
+// with the thread that started it.
 func group() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: end} }
 
-// A guardian is a process that kills programs when this one has been killed: all that have its mark in their
-// environment, whatever group they are in.
+// A guardian is a process that kills programs when this one has been killed: all that
+// have its mark in their environment, whatever group they are in.
 type guardian struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -61,7 +62,8 @@ func (l *life) signal(s syscall.Signal) {
 	}
 }
 
-// slices returns how long each thread of the program and its descendants has run, as text, and whether all wait now.
+// slices returns how long each thread of the program and its descendants has run, as
+// text, and whether all wait now.
 func (l *life) slices() (ran string, waits bool) { return threads(strconv.Itoa(l.cmd.Process.Pid)) }
 
 func threads(pid string) (ran string, waits bool) {
@@ -74,7 +76,8 @@ func threads(pid string) (ran string, waits bool) {
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		times, _ := os.ReadFile(task + "/schedstat")
-		works := strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D") // it runs, or reads a disk
+		// It runs, or reads a disk.
+		works := strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D")
 		ran, waits = ran+task+" "+string(times), waits && !works
 		children, _ := os.ReadFile(task + "/children")
 		for child := range strings.FieldsSeq(string(children)) {

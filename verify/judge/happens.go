@@ -41,8 +41,8 @@ func (p *pair) can(c *player) bool {
 	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || done)
 }
 
-// asked returns the first two words of each command of a request. They identify a request that is sent again, whose
-// tokens and times may differ.
+// asked returns the first two words of each command of a request. They identify a request
+// that is sent again, whose tokens and times may differ.
 func asked(h *wire.Held) string {
 	var all []string
 	for _, command := range h.Commands {
@@ -51,7 +51,8 @@ func asked(h *wire.Held) string {
 	return strings.Join(all, "; ")
 }
 
-// options are the choices at this point. The first is that the client that was chosen last goes on, if it can.
+// options are the choices at this point. The first is that the client that was
+// chosen last goes on, if it can.
 func (p *pair) options() (options []explore.Choice) {
 	goesOn := p.running >= 0 && p.can(p.clients[p.running]) && !p.polls(p.clients[p.running])
 	for after := range p.clients {
@@ -80,8 +81,9 @@ func (p *pair) options() (options []explore.Choice) {
 	return options
 }
 
-// wakes reports whether a stopped client may go on: at once if the other has got in meanwhile, else after a lease if
-// the other can do something or has ended, and after four leases in any case.
+// wakes reports whether a stopped client may go on: at once if the other has got in
+// meanwhile, else after a lease if the other can do something or has ended, and
+// after four leases in any case.
 func (p *pair) wakes(i int) bool {
 	c, other := p.clients[i], p.clients[1-i]
 	if c.paused.IsZero() {
@@ -172,7 +174,8 @@ func (p *pair) goOn(i int, c *player) {
 	p.deliver(i, h, "", h.Open)
 }
 
-// sends notes when a request was delivered. A lease counts from the last delivery of the first request of its take.
+// sends notes when a request was delivered. A lease counts from the last delivery of
+// the first request of its take.
 func (p *pair) sends(c *player, h *wire.Held) {
 	c.sent = time.Now()
 	if c.phase != acquiring {
@@ -194,7 +197,8 @@ func (p *pair) take(c *player) *wire.Held {
 	return h
 }
 
-// draws draws a request, and returns the index of its last command's event, the one with the reply.
+// draws draws a request, and returns the index of its last command's event, the
+// one with the reply.
 func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
 	for _, command := range h.Commands {
 		last = p.draw(i, line(command), "")
@@ -203,7 +207,8 @@ func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
 	return last
 }
 
-// deliver draws a request, lets it go, and waits for its reply, but only briefly if it may block in the server.
+// deliver draws a request, lets it go, and waits for its reply, but only briefly
+// if it may block in the server.
 func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
 	at := p.draws(i, h, then)
 	limit := 2 * time.Second

@@ -81,8 +81,8 @@ func (p *pair) enter(i int, c *player) {
 	p.released = ""
 }
 
-// waited notes a harm if a client that takes the lock has been kept out for more than two leases in which nothing
-// happened, and nobody is inside.
+// waited notes a harm if a client that takes the lock has been kept out for more than two
+// leases in which nothing happened, and nobody is inside.
 func (p *pair) waited(c *player) {
 	holds := slices.ContainsFunc(p.clients, func(other *player) bool { return other.phase == inside && other.life != nil })
 	long := time.Since(p.last)
@@ -107,7 +107,8 @@ func (p *pair) grows(c *player, said string) {
 		return
 	}
 	p.reaches(fenced, p.fence > 0)
-	overtaken := fence < p.fence && !c.before.IsZero() // it was stopped, perhaps after it had got its token
+	// It was stopped, perhaps after it had got its token.
+	overtaken := fence < p.fence && !c.before.IsZero()
 	if fence <= p.fence && !overtaken {
 		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
 	}

@@ -1,7 +1,9 @@
-// Package judge goes through the schedules of two copies of a program in any language that take a lock, or buy. It is
-// the search of package explore in a world of real processes and real time: each copy stands behind a gate, which
-// delivers one request at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply.
-// What the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
+// Package judge goes through the schedules of two copies of a program in any language
+// that take a lock, or buy. It is the search of package explore in a world of real
+// processes and real time: each copy stands behind a gate, which delivers one request
+// at a time to a private redis-server (wire.StartGate), and is stopped, killed, or
+// loses a reply. What the program has to read and to answer is in the help of marketsim
+// judge, and in the folder adapters.
 package judge
 
 import (
@@ -23,17 +25,20 @@ import (
 type Options struct {
 	Command []string
 	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
-	Proof   []string  // with the name of a lock behind it, the command of that lock's program: see controls; nil: none
-	// Purchase has Judge go through Markets. Program is what Run has the copies do: one of Markets, or "lock" (the same as
-	// the empty string), "lock-works" or "lock-clock".
+	// With the name of a lock behind it, the command of that lock's program:
+	// see controls; nil: none.
+	Proof []string
+	// Purchase has Judge go through Markets. Program is what Run has the copies do: one
+	// of Markets, or "lock" (the same as the empty string), "lock-works" or "lock-clock".
 	Purchase    bool
 	Program     string
-	NoticesLoss bool          // the lock promises that a release says whether the lock had been lost
-	Lease       time.Duration // that the lock is to have; 0: the shortest of 0.5, 1 and 2 s that it can have
-	Pairs       int           // how many pairs of copies play schedules at the same time; 0: 4
-	Within      time.Duration // how long the search may take; 0: until it is done
-	Server      backend.Local
-	Bounds      explore.Bounds
+	NoticesLoss bool // the lock promises that a release says whether the lock had been lost
+	// That the lock is to have; 0: the shortest of 0.5, 1 and 2 s that it can have.
+	Lease  time.Duration
+	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 4
+	Within time.Duration // how long the search may take; 0: until it is done
+	Server backend.Local
+	Bounds explore.Bounds
 }
 
 // Kinds are the faults that can happen to a program.
@@ -49,12 +54,15 @@ func (o Options) program(lease time.Duration) explore.Program {
 // Searched is what was found of one program.
 type Searched struct {
 	*explore.Report
-	reached map[string]bool // the promises that were put to the test: if they were broken, that would have been seen
-	took    time.Duration   // without controls and the first start of the clients
+	// The promises that were put to the test: if they were broken, that would
+	// have been seen.
+	reached map[string]bool
+	took    time.Duration // without controls and the first start of the clients
 }
 
-// Run goes through the schedules of one program within bounds. What it finds is no failure. An error says why nothing
-// can be concluded: ErrAdapter where the program is at fault.
+// Run goes through the schedules of one program within bounds. What it finds is
+// no failure. An error says why nothing can be concluded: ErrAdapter where the
+// program is at fault.
 func Run(ctx context.Context, o Options) (s Searched, err error) {
 	if o.Bounds.Kinds == nil {
 		o.Bounds.Kinds = Kinds()
@@ -121,7 +129,8 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	}
 	var pairs []*pair
 	defer func() {
-		err = errors.Join(err, guard.close()) // first: a program in another group would hold its output open
+		// First: a program in another group would hold its output open.
+		err = errors.Join(err, guard.close())
 		for _, p := range pairs {
 			err = errors.Join(err, p.close())
 		}

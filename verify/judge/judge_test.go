@@ -100,7 +100,8 @@ func adapt(kind string) {
 			}
 			for !rdb.SetNX(ctx, name, token, time.Duration(ms)*time.Millisecond).Val() {
 				pause := 2 * time.Millisecond
-				if kind == "polls seldom" && strings.HasPrefix(name, "lease") { // so that the lease seems longer than it is
+				// so that the lease seems longer than it is
+				if kind == "polls seldom" && strings.HasPrefix(name, "lease") {
 					pause = 400 * time.Millisecond
 				}
 				time.Sleep(pause)
@@ -117,7 +118,8 @@ func adapt(kind string) {
 	}
 }
 
-// buys buys under WATCH: as it should, after reading before the WATCH, or once more after an unknown outcome.
+// buys buys under WATCH: as it should, after reading before the WATCH, or once
+// more after an unknown outcome.
 func buys(ctx context.Context, rdb *redis.Client, kind string) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var word, item, buyer, seller string
@@ -175,7 +177,8 @@ func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
 	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
 }
 
-// retried tries with longer and longer leases, so that a machine that stands still for a moment does not matter.
+// retried tries with longer and longer leases, so that a machine that stands still
+// for a moment does not matter.
 func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
 	t.Helper()
 	var err error
@@ -189,7 +192,8 @@ func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
 	t.Error(err)
 }
 
-// A release by GET, then DEL, and one by DEL, free another's lock. One that lets it last for ever keeps others out.
+// A release by GET, then DEL, and one by DEL, free another's lock. One that lets it
+// last for ever keeps others out.
 func TestReplayOfAToken(t *testing.T) {
 	for _, c := range []struct {
 		kind, token string
@@ -224,7 +228,8 @@ func TestJudgeTellsOfALaterProgram(t *testing.T) {
 	})
 }
 
-// finds checks which harms a search finds in a lock if its clients are stopped. It takes a machine of its own.
+// finds checks which harms a search finds in a lock if its clients are stopped.
+// It takes a machine of its own.
 func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 	t.Helper()
 	retried(t, o, func(o judge.Options) error {
@@ -260,7 +265,8 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
 }
 
-// A promise is kept only where something has put it to the test, and broken where that shows the contrary.
+// A promise is kept only where something has put it to the test, and broken
+// where that shows the contrary.
 func TestJudgedPromises(t *testing.T) {
 	alone(t)
 	stopsOrDies := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
@@ -319,7 +325,8 @@ func TestJudgedClock(t *testing.T) {
 	finds(t, o)
 }
 
-// A program that has not answered is asked no more: its next line may be about what it was told before.
+// A program that has not answered is asked no more: its next line may be about
+// what it was told before.
 func TestExecutedAndSilent(t *testing.T) {
 	const late = "read -r ready; read -r first; echo gone; read -r second; echo bought; read -r end"
 	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}

@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/verify/judge"
 )
 
-// The same mistakes have the same shortest schedules in each language, of which CI plays one each.
+// The same mistakes have the same shortest schedules in each language, of which
+// CI plays one each.
 func TestControlsInOtherLanguages(t *testing.T) {
 	alone(t)
 	t.Setenv("NODE_PATH", "/usr/share/nodejs")
@@ -62,8 +63,9 @@ func TestControlsInOtherLanguages(t *testing.T) {
 	}
 }
 
-// Sound locks wait in the server, for a list or for a message, and one is released by a script of redis-rb: what they
-// promise is kept when a client is stopped, or dies. It takes 50 s.
+// Sound locks wait in the server, for a list or for a message, and one is
+// released by a script of redis-rb: what they promise is kept when a client is
+// stopped, or dies. It takes 50 s.
 func TestSoundLocksInOtherLanguages(t *testing.T) {
 	if os.Getenv("MARKETSIM_JUDGE") != "languages" {
 		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=languages")
@@ -84,7 +86,8 @@ func TestSoundLocksInOtherLanguages(t *testing.T) {
 	}
 }
 
-// A search of the adapters finds nothing but that a client that is stopped outlives its lease.
+// A search of the adapters finds nothing but that a client that is stopped
+// outlives its lease.
 func TestAdapters(t *testing.T) {
 	alone(t)
 	t.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has node-redis

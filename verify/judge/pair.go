@@ -15,7 +15,8 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A pair is the World of two clients. They take one lock, the first client twice and the second once, or buy in a shop.
+// A pair is the World of two clients. They take one lock, the first client twice and the
+// second once, or buy in a shop.
 type pair struct {
 	ctx     context.Context
 	shop    *shop // nil: they lock
@@ -25,11 +26,13 @@ type pair struct {
 	kinds   []explore.Fault
 	asked   time.Duration // the lease that the lock is to have
 	lease   time.Duration // the one that it has
-	surely  time.Duration // the least that it can be: one that polls seldom gets in late, and lease is too long
+	// The least that it can be: one that polls seldom gets in late, and lease is too long.
+	surely  time.Duration
 	program string
 	reached map[string]bool      // the promises that something has put to the test
 	shown   map[verify.Harm]bool // harms that have come a second time
-	hasty   bool                 // a client has sent something else while a request was held back: it gives up soon
+	// A client has sent something else while a request was held back: it gives up soon.
+	hasty bool
 
 	schedule
 }
@@ -87,8 +90,9 @@ type player struct {
 	told    string
 }
 
-// Play implements explore.World. When a harm, other than an outlived lease, first comes, it counts only if it comes
-// again in one of three more tries: else the machine may have stood still.
+// Play implements explore.World. When a harm, other than an outlived lease, first
+// comes, it counts only if it comes again in one of three more tries: else the
+// machine may have stood still.
 func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
 	played, err := p.play(choose)
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
@@ -171,8 +175,8 @@ func (c *player) tell(words string) {
 	c.say(words)
 }
 
-// revive starts a program that does not run, and returns when it has locked or bought twice: it has connected, and has
-// loaded its scripts.
+// revive starts a program that does not run, and returns when it has locked or bought
+// twice: it has connected, and has loaded its scripts.
 func (p *pair) revive(i int) error {
 	c := p.clients[i]
 	if c.life != nil {
@@ -286,7 +290,8 @@ func (p *pair) finish() {
 	}
 }
 
-// getsIn has a client that is left, or a fresh one, take the lock after a fault, within two leases and a margin.
+// getsIn has a client that is left, or a fresh one, take the lock after a fault,
+// within two leases and a margin.
 func (p *pair) getsIn() {
 	who := 1
 	if p.clients[who].life == nil {
@@ -299,7 +304,8 @@ func (p *pair) getsIn() {
 	end := time.Now().Add(2*p.lease + settling + time.Second)
 	err := p.told(c, time.Until(end), "acquired", "acquire "+p.name)
 	for err != nil && !errors.Is(err, errSilent) && c.life != nil && time.Now().Before(end) && p.ctx.Err() == nil {
-		err = p.told(c, time.Until(end), "acquired", "acquire "+p.name) // an error, which may be of its connection
+		// An error, which may be of its connection.
+		err = p.told(c, time.Until(end), "acquired", "acquire "+p.name)
 	}
 	if errors.Is(err, errSilent) {
 		p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",

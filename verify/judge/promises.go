@@ -25,8 +25,8 @@ const (
 	noticesLoss      = "notices loss"
 )
 
-// The programs of a lock: holders leave at once, the first holder works for one lease and a half, and the clock of the
-// second client is ahead by clockStep.
+// The programs of a lock: holders leave at once, the first holder works for one lease and
+// a half, and the clock of the second client is ahead by clockStep.
 const (
 	locks     = "lock"
 	works     = "lock-works"
@@ -34,7 +34,8 @@ const (
 	clockStep = time.Hour
 )
 
-// lacking says for each promise why it can be unchecked: what did not happen that could have shown it broken.
+// lacking says for each promise why it can be unchecked: what did not happen
+// that could have shown it broken.
 var lacking = []struct{ promise, why string }{
 	{exclusive, "in no schedule did the two lock three times"},
 	{ownerOnly, "nobody released the lock after another had got in"},
@@ -44,8 +45,9 @@ var lacking = []struct{ promise, why string }{
 	{noticesLoss, "no release of a lock that another had got said that it was lost"},
 }
 
-// Judge goes through the schedules of a lock, or where o.Purchase is set of each of Markets. An error says why nothing
-// can be concluded of one of them; what was found of others is returned with it, also where ctx has ended meanwhile.
+// Judge goes through the schedules of a lock, or where o.Purchase is set of each of
+// Markets. An error says why nothing can be concluded of one of them; what was found of
+// others is returned with it, also where ctx has ended meanwhile.
 func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
 	left, shown := o.Within, map[string]bool{}
@@ -99,7 +101,8 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	return res, failed
 }
 
-// promises says for each promise whether it is kept, and for a kept one which search has not come to its end.
+// promises says for each promise whether it is kept, and for a kept one which
+// search has not come to its end.
 func promises(all []verify.Explored, shown map[string]bool, clock string) (states []verify.PromiseState) {
 	for _, p := range lacking {
 		s := verify.PromiseState{Promise: p.promise, State: "kept"}
@@ -131,7 +134,8 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 	return states
 }
 
-// explored is a report as it is stored: an entry for each harm, then one that says how far nothing else was found.
+// explored is a report as it is stored: an entry for each harm, then one that says
+// how far nothing else was found.
 func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	none := verify.Explored{
 		Judged: true, Scheme: strings.Join(o.Command, " "), Program: r.Program.Name,
@@ -147,8 +151,9 @@ func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	return append(all, none)
 }
 
-// Found is a harm as it is stored, with what was searched. Three harms break no promise: an outlived lease, which no
-// lock that expires prevents, a purchase without an answer, and a loss untold by a lock that does not promise to tell.
+// Found is a harm as it is stored, with what was searched. Three harms break no promise:
+// an outlived lease, which no lock that expires prevents, a purchase without an answer,
+// and a loss untold by a lock that does not promise to tell.
 func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
@@ -170,7 +175,8 @@ func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 	return of
 }
 
-// errClock is returned where the clock of a client cannot be set, or nothing shows that it was.
+// errClock is returned where the clock of a client cannot be set, or nothing
+// shows that it was.
 var errClock = errors.New("the clock of a client was not set")
 
 // ahead is a command whose wall clock is ahead; its sleeps are as long as before.
@@ -182,7 +188,8 @@ func ahead(command []string) ([]string, error) {
 	return slices.Concat([]string{faketime, "-m", "-f", "+" + fmt.Sprint(clockStep.Seconds()) + "s"}, command), nil
 }
 
-// clockShows is an error unless the clock of the second client is ahead of that of the first, as both say.
+// clockShows is an error unless the clock of the second client is ahead of that
+// of the first, as both say.
 func (p *pair) clockShows() error {
 	var at [2]int64
 	for i, c := range p.clients {

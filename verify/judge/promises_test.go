@@ -7,7 +7,8 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A search that chance has ended concludes nothing, and one that the time has ended says how far it came.
+// A search that chance has ended concludes nothing, and one that the time has
+// ended says how far it came.
 func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 	for _, c := range []struct{ stopped, state string }{
 		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + explore.ErrChance.Error(), "unchecked"},

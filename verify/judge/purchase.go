@@ -12,11 +12,12 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// Markets are the programs of purchases, as markettest has them: two buyers of one item, and two purchases from one
-// account that has funds for one.
+// Markets are the programs of purchases, as markettest has them: two buyers of one item,
+// and two purchases from one account that has funds for one.
 func Markets() []string { return []string{"one-item", "one-account"} }
 
-// A shop is the market of a pair whose clients buy, once each. Its keys have no prefix: the server is theirs alone.
+// A shop is the market of a pair whose clients buy, once each. Its keys have no
+// prefix: the server is theirs alone.
 type shop struct {
 	markettest.Market
 	conn    *backend.Conn
@@ -32,7 +33,8 @@ func buys(o market.Order) string {
 	return fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price)
 }
 
-// open deletes all keys of the server, also those that the program keeps for itself, and fills the market.
+// open deletes all keys of the server, also those that the program keeps for
+// itself, and fills the market.
 func (s *shop) open(ctx context.Context) error {
 	s.ledgers, s.yes, s.no = []*market.Ledger{{}, {}}, 0, 0
 	keys, err := s.conn.Keys(ctx, "*").Result()
@@ -48,13 +50,15 @@ var errUntold = errors.New("it is not known")
 // purchased are the words with which an answer to an order begins.
 const purchased = "bought gone price funds busy error"
 
-// refusals are the errors that answers mean: none, an unknown outcome, or, for all others, that nothing was applied.
+// refusals are the errors that answers mean: none, an unknown outcome, or, for all
+// others, that nothing was applied.
 var refusals = map[string]error{
 	"bought": nil, "gone": market.ErrNotListed, "price": market.ErrPriceChanged, "funds": market.ErrInsufficientFunds,
 	"busy": market.ErrContended, "error": errUntold,
 }
 
-// Answer is what a program says of an order that has ended with err; without an error it is done.
+// Answer is what a program says of an order that has ended with err; without an
+// error it is done.
 func Answer(done string, err error) string {
 	if err == nil {
 		return done
@@ -70,7 +74,8 @@ func Answer(done string, err error) string {
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// tells notes what a client was told of its purchase. It returns false if that is no answer.
+// tells notes what a client was told of its purchase. It returns false if that
+// is no answer.
 func (s *shop) tells(i int, answer string) bool {
 	err, is := refusals[answer]
 	switch {

@@ -16,7 +16,8 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// newPair starts a server and two clients, and has them rehearse with one lease after the other until that succeeds.
+// newPair starts a server and two clients, and has them rehearse with one lease after
+// the other until that succeeds.
 func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Duration) (*pair, error) {
 	server, err := o.Server.Start(ctx)
 	if err != nil {
@@ -69,8 +70,8 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 	return err
 }
 
-// rehearse has each client do its work without interference. Then it measures the lease of a lock: it stops the holder,
-// and waits until the other client gets in.
+// rehearse has each client do its work without interference. Then it measures the lease
+// of a lock: it stops the holder, and waits until the other client gets in.
 func (p *pair) rehearse() error {
 	for i, c := range p.clients {
 		c.kill()
@@ -102,16 +103,19 @@ func (p *pair) rehearse() error {
 		return fmt.Errorf("%w: two clients were inside at once, and nothing had happened: is its lock one in the server at "+
 			"REDIS_HOST and REDIS_PORT?", ErrAdapter)
 	}
-	for _, c := range []*player{one, other} { // the first has lost the lock, and may release that of the other
+	// the first has lost the lock, and may release that of the other
+	for _, c := range []*player{one, other} {
 		err = errors.Join(err, p.told(c, silence, "released lost done error", "release"))
 	}
 	return err
 }
 
-// How long a program may say nothing: when it starts, else, and when it waits for the lease of another to end.
+// How long a program may say nothing: when it starts, else, and when it waits for
+// the lease of another to end.
 const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
 
-// told tells a client words while its requests pass, and returns an error unless the answer begins with one of want.
+// told tells a client words while its requests pass, and returns an error unless the
+// answer begins with one of want.
 func (p *pair) told(c *player, limit time.Duration, want string, words string) error {
 	said, err := p.answer(c, limit, words)
 	how := among(said, want)
@@ -121,7 +125,8 @@ func (p *pair) told(c *player, limit time.Duration, want string, words string) e
 	return err
 }
 
-// answer tells a client words, and returns what it says, or "" if it ends. A take that times out is asked for again.
+// answer tells a client words, and returns what it says, or "" if it ends. A take that
+// times out is asked for again.
 func (p *pair) answer(c *player, limit time.Duration, words string) (string, error) {
 	c.say(words)
 	for end := time.After(limit); ; {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// settle waits until every client that is to do something waits, at its gate or asleep, but no longer than settling.
+// settle waits until every client that is to do something waits, at its gate or asleep,
+// but no longer than settling.
 func (p *pair) settle() {
 	began := time.Now()
 	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
@@ -27,17 +28,19 @@ func (p *pair) settle() {
 	}
 }
 
-// look is the time between two looks at threads, enough the number of looks in a row that have to show the same, and
-// settling how long settle waits for clients.
+// look is the time between two looks at threads, enough the number of looks in a row that
+// have to show the same, and settling how long settle waits for clients.
 const look, enough, settling = 200 * time.Microsecond, 8, 300 * time.Millisecond
 
-// moves reports whether a client does something: it still owes a reaction, or the last looks show that its threads ran.
+// moves reports whether a client does something: it still owes a reaction, or the last
+// looks show that its threads ran.
 func (p *pair) moves(c *player) bool {
 	if c.life == nil || !c.paused.IsZero() || len(c.waiting) > 0 || c.phase == inside || c.phase == ended {
 		return false
 	}
 	ran, waits := c.slices()
-	late := time.Since(c.looked) > 5*look // then bytes between the client and its gate may be late, too
+	// Then bytes between the client and its gate may be late, too.
+	late := time.Since(c.looked) > 5*look
 	c.looked = time.Now()
 	c.same++
 	c.owes = c.owes && ran == c.ran
@@ -47,7 +50,8 @@ func (p *pair) moves(c *player) bool {
 	return c.owes || c.same < enough
 }
 
-// polls reports whether a client that takes the lock asks what it has asked before, and nothing has changed since.
+// polls reports whether a client that takes the lock asks what it has asked before,
+// and nothing has changed since.
 func (p *pair) polls(c *player) bool {
 	if len(c.waiting) == 0 || c.phase != acquiring || c.changes != p.changes {
 		return false
@@ -60,7 +64,8 @@ func (p *pair) polls(c *player) bool {
 	return c.polls[asked(c.waiting[0])]
 }
 
-// idle lets time pass. It reports false when all have ended, or nothing has happened for long.
+// idle lets time pass. It reports false when all have ended, or nothing has
+// happened for long.
 func (p *pair) idle() bool {
 	over := func(c *player) bool { return c.phase == ended }
 	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {

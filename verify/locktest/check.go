@@ -15,20 +15,25 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// A Lock takes a lock for one client, and returns how to unlock it. It waits for a lock that is held until ctx ends, or
-// returns an error, and is then called again. ctx has ended when unlock is called. name is the lock's own key, or the
-// beginning of all its keys. unlock may be called again, and may return anything if the lock was no longer held.
+// A Lock takes a lock for one client, and returns how to unlock it. It waits for a
+// lock that is held until ctx ends, or returns an error, and is then called again.
+// ctx has ended when unlock is called. name is the lock's own key, or the
+// beginning of all its keys. unlock may be called again, and may return anything
+// if the lock was no longer held.
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
-// An Open makes a client of a lock of your own. It connects by w.Dial, whatever the address, and its locks expire
-// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, until it has
-// crashed or its test is over: its goroutines end with it. The closer is closed after that, and may be nil.
+// An Open makes a client of a lock of your own. It connects by w.Dial, whatever the
+// address, and its locks expire w.TTL after they were taken or renewed. What else w has
+// may be ignored. ctx is the life of the client, until it has crashed or its test is
+// over: its goroutines end with it. The closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
-// Check is a first answer about a lock of your own. It needs no server, because it starts one for each address that
-// clients dial: a private redis-server if one is installed, else miniredis. It checks that the lock is exclusive, that
-// only its holder releases it, and that it becomes free after a holder has crashed. It finds out how short a lease the
-// lock can have, and whether the lock renews it, and logs both. [Run] checks more, and asks for more.
+// Check is a first answer about a lock of your own. It needs no server, because it
+// starts one for each address that clients dial: a private redis-server if one is
+// installed, else miniredis. It checks that the lock is exclusive, that only its holder
+// releases it, and that it becomes free after a holder has crashed. It finds out how
+// short a lease the lock can have, and whether the lock renews it, and logs both. [Run]
+// checks more, and asks for more.
 func Check(t *testing.T, open Open) Report {
 	t.Helper()
 	factory := open.factory(serversOf(t))
@@ -36,11 +41,13 @@ func Check(t *testing.T, open Open) Report {
 	return Run(t, factory)
 }
 
-// plainTTL is how long a lock of [Check] lasts if it must not run out. plainPatience is how long nothing may happen:
-// the lock may try only once in a fraction of its lease. plainEnd is how long it may wait for a reply after ctx ends.
+// plainTTL is how long a lock of [Check] lasts if it must not run out. plainPatience is
+// how long nothing may happen: the lock may try only once in a fraction of its lease.
+// plainEnd is how long it may wait for a reply after ctx ends.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
-// learn finds a Lock's shortest lease, and whether it is renewed in two of three tries: a busy machine may be too late.
+// learn finds a Lock's shortest lease, and whether it is renewed in two of three tries: a
+// busy machine may be too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
 	var err error
@@ -59,8 +66,9 @@ func (factory *Factory) learn(t *testing.T) {
 	t.Fatalf("a free lock cannot be taken: %v", err)
 }
 
-// renews sets Renewing if another client that comes after two leases does not get in within two more, or a second: its
-// second try may be late. The error says that the lock cannot be taken.
+// renews sets Renewing if another client that comes after two leases does not get
+// in within two more, or a second: its second try may be late. The error says
+// that the lock cannot be taken.
 func (factory *Factory) renews(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -120,7 +128,8 @@ type plain struct {
 	rest time.Duration      // between two calls of the lock
 }
 
-// tryFor is how long a Try takes of a lock that is held: the Lock may wait, and cannot be asked whether it does.
+// tryFor is how long a Try takes of a lock that is held: the Lock may wait, and
+// cannot be asked whether it does.
 const tryFor = 100 * time.Millisecond
 
 func (*plain) Promises() lock.Promises {
@@ -135,7 +144,8 @@ func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
 }
 
-// within takes the lock, and returns late if it has not after some time. Errors include the last one of the lock.
+// within takes the lock, and returns late if it has not after some time. Errors
+// include the last one of the lock.
 func (p *plain) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

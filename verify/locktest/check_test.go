@@ -21,7 +21,8 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// own makes the client of a lock that is taken and released by two functions, which report nothing.
+// own makes the client of a lock that is taken and released by two functions,
+// which report nothing.
 func own(take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -79,7 +80,8 @@ func compareAndDelete(ctx context.Context, rdb *redis.Client, name, token string
 		[]string{name}, token).Err()
 }
 
-// Locks of other modules report no step. What is wrong with them is found at their connections, and named.
+// Locks of other modules report no step. What is wrong with them is found at
+// their connections, and named.
 func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)
@@ -134,7 +136,8 @@ func TestALockerMayBeAStruct(t *testing.T) {
 	}
 }
 
-// Each example is a whole test of a module of its own, which needs nothing that only this module has.
+// Each example is a whole test of a module of its own, which needs nothing that
+// only this module has.
 func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const path = "github.com/marketsim/marketsim"
@@ -167,7 +170,8 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	}
 	for _, c := range []struct{ takes, says string }{
 		{"Obtain(ctx, name,", "ok"},
-		{"Obtain(ctx, name+time.Now().String(),", "someone else could take the lock"}, // which lets everybody in
+		// Which lets everybody in.
+		{"Obtain(ctx, name+time.Now().String(),", "someone else could take the lock"},
 	} {
 		copied("verify/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(parallel|purchase_moves)/try_takes", "./...")

@@ -77,8 +77,9 @@ func cancellationEndsAWait(f *fixture) {
 	})
 }
 
-// deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late enough for a busy machine, has
-// passed. Then no command is under way that a server could still execute, and that nobody would take back.
+// deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late
+// enough for a busy machine, has passed. Then no command is under way that a server could
+// still execute, and that nobody would take back.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -110,8 +111,8 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.leftNothing(lease)
 }
 
-// leftNothing checks that a waiter that gave up has not freed the lock, does not take it later, and keeps no place in
-// line, except for the moment that a slow server needs.
+// leftNothing checks that a waiter that gave up has not freed the lock, does not take it
+// later, and keeps no place in line, except for the moment that a slow server needs.
 func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()
@@ -136,7 +137,8 @@ func workersExcludeEachOther(f *fixture) {
 		ctx, cancel = context.WithTimeout(f.Ctx, f.Patience)
 	}
 	defer cancel()
-	lockers := make([]lock.Locker, contenders) // opened first: a worker that cannot be opened ends the check
+	// Opened first: a worker that cannot be opened ends the check.
+	lockers := make([]lock.Locker, contenders)
 	for i := range lockers {
 		lockers[i] = f.worker()
 	}
@@ -172,7 +174,8 @@ func workersExcludeEachOther(f *fixture) {
 	}
 }
 
-// lookersExcludeEachOther holds a worker that takes the lock at each point, while another one comes.
+// lookersExcludeEachOther holds a worker that takes the lock at each point,
+// while another one comes.
 func lookersExcludeEachOther(f *fixture) {
 	f.proxied = true
 	f.AtEach("its acquisition", func(h *suite.Hold) bool {
@@ -217,13 +220,15 @@ func lostReleaseFreesNothing(f *fixture) {
 	f.release(next)
 }
 
-// overtakenReleaseFreesNothing holds a worker that releases the lock at each point, until someone else has it.
+// overtakenReleaseFreesNothing holds a worker that releases the lock at each
+// point, until someone else has it.
 func overtakenReleaseFreesNothing(f *fixture) {
 	f.proxied = true
 	f.AtEach("its release", func(h *suite.Hold) bool {
 		came, answer := f.overtake(h)
 		passed := f.factory.Renewing && !f.factory.plain && answer == nil // perhaps: see overtake
-		if came && (passed || errors.Is(answer, errHeldTooLong)) {        // a busy machine may be the cause
+		// a busy machine may be the cause
+		if came && (passed || errors.Is(answer, errHeldTooLong)) {
 			if again, then := f.overtake(h); again {
 				answer = then
 			}
@@ -240,8 +245,9 @@ func overtakenReleaseFreesNothing(f *fixture) {
 
 var errHeldTooLong = errors.New("a release was held for so long that a library may have sent it again")
 
-// overtake holds a release at a point, if it comes there, until someone else has the lock. It returns what the release
-// then said: ErrLost also if it had freed the lock before, or cannot know.
+// overtake holds a release at a point, if it comes there, until someone else has
+// the lock. It returns what the release then said: ErrLost also if it had freed the
+// lock before, or cannot know.
 func (f *fixture) overtake(h *suite.Hold) (came bool, answer error) {
 	f.name = newName()
 	holder, other, last := f.brief(), f.worker(), f.worker()
@@ -257,7 +263,9 @@ func (f *fixture) overtake(h *suite.Hold) (came bool, answer error) {
 	}
 	since := time.Now()
 	over := false
-	if f.factory.Renewing { // what is held may be said in the background, and the release pass on another connection
+	// what is held may be said in the background, and the release pass on
+	// another connection
+	if f.factory.Renewing {
 		select {
 		case <-c.Done:
 			over = true
@@ -297,7 +305,8 @@ func (f *fixture) overtake(h *suite.Hold) (came bool, answer error) {
 		f.Fatalf("a release was held %s until someone else had the lock; it then freed the lock of the other", h)
 	}
 	f.release(next)
-	// If it was held for longer than it waits for an answer, it has given up, and cannot know.
+	// If it was held for longer than it waits for an answer, it has given up,
+	// and cannot know.
 	if released || late(c.Err) && time.Since(since) > f.factory.TTL/4 {
 		return true, lock.ErrLost
 	}
@@ -335,10 +344,12 @@ func leaseRenewsItself(f *fixture) {
 	f.outlives(func(*lock.Lease) error { return nil })
 }
 
-// attempts is how often a check of a short TTL is made, each time with twice the TTL: the machine may stop for as long.
+// attempts is how often a check of a short TTL is made, each time with twice the TTL: the
+// machine may stop for as long.
 const attempts = 7
 
-// outlives checks that a lock is still held after three times its TTL, and can be released then.
+// outlives checks that a lock is still held after three times its TTL, and can
+// be released then.
 func (f *fixture) outlives(keep func(*lock.Lease) error) {
 	f.Helper()
 	ttl := f.factory.TTL
@@ -372,7 +383,8 @@ func renewalOfALostLockFails(f *fixture) {
 	f.release(next)
 }
 
-// renewalOfAnEndedLeaseFails renews a lease that has ended, when another worker has had the lock, and released it.
+// renewalOfAnEndedLeaseFails renews a lease that has ended, when another worker has
+// had the lock, and released it.
 func renewalOfAnEndedLeaseFails(f *fixture) {
 	lease := f.renewable(f.acquire(f.brief()))
 	f.release(f.takeAway())

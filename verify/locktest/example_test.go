@@ -13,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/verify/locktest"
 )
 
-// The author of a lock says how to open it on a connection, how to lock and how to unlock. Here it is
-// github.com/bsm/redislock.
+// The author of a lock says how to open it on a connection, how to lock and how to
+// unlock. Here it is github.com/bsm/redislock.
 func Example() {
 	_ = TestRedislock // run by go test
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// lease is how long locks last while they are explored, and patient how long a client waits for one.
+// lease is how long locks last while they are explored, and patient how long a
+// client waits for one.
 const lease, patient = explore.Lease, 10 * time.Second
 
-// A work is what a program has clients do inside. If it outlasts the lease, which then has to be renewed or runs out
-// before its release, no fault is needed to show what is wrong with the lock.
+// A work is what a program has clients do inside. If it outlasts the lease, which
+// then has to be renewed or runs out before its release, no fault is needed to show
+// what is wrong with the lock.
 type work struct {
 	program string
 	lasts   time.Duration
@@ -34,32 +36,39 @@ var works = []work{
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
 }
 
-// sharedWorks are those of a lock that readers share: one reader is inside when another's shorter lease has run out.
+// sharedWorks are those of a lock that readers share: one reader is inside when
+// another's shorter lease has run out.
 var sharedWorks = []work{
 	{program: "readers", shared: true},
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule, within bounds, of two clients of a lock of your own. One locks twice, the other
-// once. They leave at once, or work inside for up to 3 leases: b.Total is then, if it is 0, the larger other bound. It
-// needs no server, and its test must not be parallel. The test fails, with the shortest schedule, if
+// Explore goes through every schedule, within bounds, of two clients of a lock of your
+// own. One locks twice, the other once. They leave at once, or work inside for up to 3
+// leases: b.Total is then, if it is 0, the larger other bound. It needs no server, and
+// its test must not be parallel. The test fails, with the shortest schedule, if
 //
-//   - two are inside ([verify.TwoHolders]), also when a client loses a lease although it renews it,
-//   - a release frees another client's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
-//   - a client that waits is kept out ([verify.LockedOut]) although nobody is inside and nothing strikes: for two
-//     leases and its longest wait between two tries, or for half a lease if it waits for a message; or a fresh client
-//     does not get in within two leases of the end.
+//   - two are inside ([verify.TwoHolders]), also when a client loses a lease
+//     although it renews it,
+//   - a release frees another client's lock ([verify.FreedAnothers]), or nothing
+//     ([verify.ReleasedNothing]),
+//   - a client that waits is kept out ([verify.LockedOut]) although nobody is inside
+//     and nothing strikes: for two leases and its longest wait between two tries, or
+//     for half a lease if it waits for a message; or a fresh client does not get in
+//     within two leases of the end.
 //
-// That a client outlives its lease ([verify.Outlived]), paused or at work while nobody renews it, is logged only: no
-// lock that expires prevents it. Servers forget locks only if b.Kinds names that fault. A schedule is given up if time
-// has to pass while a goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
+// That a client outlives its lease ([verify.Outlived]), paused or at work while nobody
+// renews it, is logged only: no lock that expires prevents it. Servers forget locks only
+// if b.Kinds names that fault. A schedule is given up if time has to pass while a
+// goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	report(t, explored(t, works, open, b))
 }
 
-// ExploreShared is Explore of a lock that readers share, as Worker.Shared says. One reader's leases last twice as long
-// as those of the other and of the writer. For these three it has one preemption and one fault at most.
+// ExploreShared is Explore of a lock that readers share, as Worker.Shared says. One
+// reader's leases last twice as long as those of the other and of the writer. For these
+// three it has one preemption and one fault at most.
 func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
@@ -127,11 +136,12 @@ type exploring struct {
 	began   time.Time
 	longest time.Duration // of the clients' leases
 
-	mu       sync.Mutex
-	inside   map[string]*stay
-	taking   map[string]*explore.Session // those that call the lock
-	free     time.Time                   // since when nobody is inside
-	released string                      // the client that has released last since one entered; empty: none
+	mu     sync.Mutex
+	inside map[string]*stay
+	taking map[string]*explore.Session // those that call the lock
+	free   time.Time                   // since when nobody is inside
+	// The client that has released last since one entered; empty: none.
+	released string
 	entered  int
 	found    []verify.Violation
 	err      error           // why a client did not lock
@@ -146,17 +156,20 @@ type stay struct {
 	entered time.Time
 }
 
-// late reports whether its own lease has run out while it took the lock, because a fault has delayed that.
+// late reports whether its own lease has run out while it took the lock,
+// because a fault has delayed that.
 func (s *stay) late() bool {
 	until := s.until()
 	return !s.delayed.IsZero() && s.delayed.Before(until) && !time.Now().Before(until)
 }
 
-// renews reports whether it has sent something since it entered, at least a tenth of a lease later: its lease should
-// last. A lock that waits in a queue may have sent much before.
+// renews reports whether it has sent something since it entered, at least a
+// tenth of a lease later: its lease should last. A lock that waits in a queue
+// may have sent much before.
 func (s *stay) renews() bool { return s.Seen().Sent.Sub(s.entered) > lease/10 }
 
-// until is a millisecond before its lease runs out, as the servers say, or if they know of none, as it has asked for.
+// until is a millisecond before its lease runs out, as the servers say, or if they know
+// of none, as it has asked for.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
 	if at.IsZero() {
@@ -171,7 +184,8 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 	}}
 }
 
-// client locks and unlocks a number of times. Inside it makes a request, so that another client may come before it.
+// client locks and unlocks a number of times. Inside it makes a request, so that
+// another client may come before it.
 func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
 	work, err := s.Dial(ctx)
 	if err != nil {
@@ -253,8 +267,9 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name s
 	}
 }
 
-// waited judges how long a client has waited while nobody was inside and nothing struck, given the time between two
-// tries. One that is still taking the lock, and has changed something, may be inside already.
+// waited judges how long a client has waited while nobody was inside and nothing struck,
+// given the time between two tries. One that is still taking the lock, and has changed
+// something, may be inside already.
 func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -310,7 +325,8 @@ func (e *exploring) enter(name string, s *stay) {
 	e.entered++
 }
 
-// unlock has a client leave, and then unlock. That has to change something if nothing has struck and its lease runs.
+// unlock has a client leave, and then unlock. That has to change something if nothing
+// has struck and its lease runs.
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay

@@ -31,7 +31,8 @@ func TestExplore(t *testing.T) {
 		"SET, then GET":    {own(setPXThenGet, compareAndDelete), nil, []verify.Harm{verify.Outlived}},
 		"EXISTS, then SET": {own(existsThenSet, compareAndDelete), nil, all},
 		"no expiry":        {own(setNX, compareAndDelete), nil, []verify.Harm{verify.LockedOut}},
-		// A take that arrives when its client has given back what it may have taken: nobody has the lock, for good.
+		// A take that arrives when its client has given back what it may have taken:
+		// nobody has the lock, for good.
 		"no expiry, late": {own(setNX, compareAndDelete), []explore.Fault{explore.Late}, []verify.Harm{verify.LockedOut}},
 		"script, late":    {own(setPX, compareAndDelete), []explore.Fault{explore.Late}, []verify.Harm{verify.Outlived}},
 		"starts empty":    {own(setPX, compareAndDelete), []explore.Fault{explore.Empty}, all},

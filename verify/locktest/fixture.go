@@ -131,7 +131,8 @@ func (f *fixture) free(l lock.Locker, why string) {
 	f.release(f.try(l, why))
 }
 
-// expired tries until l has the lock, which is or becomes free, and returns its lease. Too late fails the check.
+// expired tries until l has the lock, which is or becomes free, and returns its
+// lease. Too late fails the check.
 func (f *fixture) expired(l lock.Locker, why string) *lock.Lease {
 	f.Helper()
 	lease := f.within(f.Patience, l)
@@ -147,7 +148,8 @@ func (f *fixture) within(limit time.Duration, l lock.Locker) (lease *lock.Lease)
 	suite.Repeat(limit, func() bool {
 		var err error
 		lease, err = l.Try(f.Ctx, f.name)
-		// A lock that derives its time-outs from a short TTL may exceed one on a busy machine.
+		// A lock that derives its time-outs from a short TTL may exceed one on
+		// a busy machine.
 		slow := f.Ctx.Err() == nil && late(err)
 		if err != nil && !slow && !errors.Is(err, lock.ErrHeld) {
 			f.Fatalf("Try: %v, want the lock or ErrHeld", err)
@@ -162,7 +164,8 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// takeAway takes the lock from its holder, whose TTL is short, and returns the lease of the next holder.
+// takeAway takes the lock from its holder, whose TTL is short, and returns the
+// lease of the next holder.
 func (f *fixture) takeAway() *lock.Lease {
 	f.Helper()
 	if f.factory.Lose != nil {
@@ -205,7 +208,8 @@ func (f *fixture) needsAbandon() {
 	}
 }
 
-// abandon leaves a worker alone that holds the lock. One whose leases renew themselves has to crash for that.
+// abandon leaves a worker alone that holds the lock. One whose leases renew
+// themselves has to crash for that.
 func (f *fixture) abandon(l *locker) {
 	f.Helper()
 	if f.factory.Renewing {
@@ -235,7 +239,8 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 	})
 }
 
-// waiter starts to take a lock that is held. It returns when the worker waits, as far as that can be known.
+// waiter starts to take a lock that is held. It returns when the worker waits,
+// as far as that can be known.
 func (f *fixture) waiter(w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
 	f.Helper()
 	waiting, observe := step.Hold(step.Waiting), w.Steps

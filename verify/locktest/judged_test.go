@@ -24,8 +24,8 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// Judge finds in one of our locks, as a program in real time, what the search finds in virtual time, with as few
-// preemptions and faults: the proof of both.
+// Judge finds in one of our locks, as a program in real time, what the search finds in
+// virtual time, with as few preemptions and faults: the proof of both.
 func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 	specs := []string{"set-ex-compare"}
 	switch os.Getenv("MARKETSIM_JUDGE") {
@@ -49,7 +49,8 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			var real adapters.Searched
-			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 { // where the machine stands still
+			// where the machine stands still
+			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 {
 				real, err = adapters.Run(t.Context(), adapters.Options{
 					Command: []string{binary, "adapter", spec}, Lease: lease, Bounds: bounds,
 				})

@@ -1,17 +1,21 @@
-// Package locktest is the conformance suite for a lock. [Check] gives a first answer about any lock in Redis, in about
-// 15 lines (see the example). [Run] checks all that a lock.Locker promises:
+// Package locktest is the conformance suite for a lock. [Check] gives a first answer
+// about any lock in Redis, in about 15 lines (see the example). [Run] checks all
+// that a lock.Locker promises:
 //
 //	locktest.Run(t, locktest.Factory{Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 //		return mine.New(w.Through(t, "localhost:6379"), w.TTL, w.Timeout)
 //	}})
 //
-// Some checks hold for every lock; the others belong to what the Locker's Promises claim. A lock that breaks a promise
-// that it made fails the test. A promise is unchecked, never kept, if a check needs a hook that the Factory lacks, or
-// cannot hold a worker before each request of an acquisition or a release, while another takes the lock. The suite
-// takes about two seconds, most of it waiting, so tests of several locks may run in parallel.
+// Some checks hold for every lock; the others belong to what the Locker's Promises
+// claim. A lock that breaks a promise that it made fails the test. A promise is
+// unchecked, never kept, if a check needs a hook that the Factory lacks, or cannot
+// hold a worker before each request of an acquisition or a release, while another
+// takes the lock. The suite takes about two seconds, most of it waiting, so tests of
+// several locks may run in parallel.
 //
-// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock with
-// other servers, a test that starts them writes its own: Lose, say, deletes its keys or nodes.
+// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the
+// market's Redis. For a lock with other servers, a test that starts them writes its own:
+// Lose, say, deletes its keys or nodes.
 package locktest
 
 import (
@@ -30,36 +34,45 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// A Factory makes the lock that is tested. Only Open is required; each other field makes more checks possible.
+// A Factory makes the lock that is tested. Only Open is required; each other
+// field makes more checks possible.
 type Factory struct {
-	// Open makes the Locker of one more worker, with connections of its own. The suite closes a Locker that is an
-	// io.Closer. Whatever else must be closed, Open closes with t.Cleanup, which runs after that.
+	// Open makes the Locker of one more worker, with connections of its own. The suite
+	// closes a Locker that is an io.Closer. Whatever else must be closed, Open closes
+	// with t.Cleanup, which runs after that.
 	Open func(t testing.TB, w Worker) lock.Locker
 
-	// Lose takes the lock called name away from its holder, for example by deleting its key.
+	// Lose takes the lock called name away from its holder, for example by
+	// deleting its key.
 	Lose func(t testing.TB, name string)
 
-	// Crash ends a worker as kill -9 does, also in the middle of an acquisition: it closes its connections and releases
-	// nothing. By default the connections through Worker.Through and Worker.Dial are cut.
+	// Crash ends a worker as kill -9 does, also in the middle of an acquisition: it
+	// closes its connections and releases nothing. By default the connections through
+	// Worker.Through and Worker.Dial are cut.
 	Crash func(t testing.TB, l lock.Locker)
 
-	// StopNode stops a minority of the lock's servers, and returns a function that starts them again.
+	// StopNode stops a minority of the lock's servers, and returns a function
+	// that starts them again.
 	StopNode func(t testing.TB) (start func())
 
-	// Queued returns how many workers wait for the lock called name. By default the suite learns it from step.Waiting.
+	// Queued returns how many workers wait for the lock called name. By default the suite
+	// learns it from step.Waiting.
 	Queued func(t testing.TB, name string) int
 
-	// TTL is one that the lock supports, and short: checks wait until it has passed. The default is 200 ms.
+	// TTL is one that the lock supports, and short: checks wait until it has
+	// passed. The default is 200 ms.
 	TTL time.Duration
 
-	// Patience is the longest time that may pass until the lock is free after a crash, or until a waiter gets it after a
-	// release. The default is 30 s. It passes only if the lock fails, or does not report step.Waiting.
+	// Patience is the longest time that may pass until the lock is free after a crash, or
+	// until a waiter gets it after a release. The default is 30 s. It passes only if the
+	// lock fails, or does not report step.Waiting.
 	Patience time.Duration
 
 	Clock    bool // Open honours Worker.Now
 	Renewing bool // leases renew themselves until they are released
 
-	// Parallel says that several tests may call the hooks at a time: then all checks that stop no server are parallel.
+	// Parallel says that several tests may call the hooks at a time: then all checks that
+	// stop no server are parallel.
 	Parallel bool
 
 	plain bool // it is a Lock: it reports no steps, and not what it has lost
@@ -79,8 +92,9 @@ type Worker struct {
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: by the proxies
 }
 
-// Through returns the address, host:port, at which the worker reaches the server at addr. Only a worker that connects
-// there can be held before each of its requests, and can crash without a hook. Bytes of any protocol pass.
+// Through returns the address, host:port, at which the worker reaches the server at addr.
+// Only a worker that connects there can be held before each of its requests, and can
+// crash without a hook. Bytes of any protocol pass.
 func (w Worker) Through(t testing.TB, addr string) string {
 	t.Helper()
 	through, err := w.proxies.Through(addr)
@@ -90,8 +104,9 @@ func (w Worker) Through(t testing.TB, addr string) string {
 	return through
 }
 
-// Dial connects the worker to the server at addr as Through says. Client libraries take it as a dialer. Under [Check]
-// and [Explore] each address is a server of the package's, with no need to log in: a lock may have several masters.
+// Dial connects the worker to the server at addr as Through says. Client libraries take
+// it as a dialer. Under [Check] and [Explore] each address is a server of the package's,
+// with no need to log in: a lock may have several masters.
 func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.dial != nil {
 		return w.dial(ctx, network, addr)
@@ -105,7 +120,8 @@ func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error
 
 type check = suite.Check[*fixture]
 
-// Run tests the lock, each behaviour as a subtest. It logs what became of each promise, and returns it.
+// Run tests the lock, each behaviour as a subtest. It logs what became of each
+// promise, and returns it.
 func Run(t *testing.T, factory Factory) Report {
 	s := newSuite(factory, lock.Promises{})
 	promises := s.Open(suite.New(t, s.Patience), check{}).worker().Promises()
@@ -170,11 +186,12 @@ const (
 	NotMade   = "not made"
 )
 
-// A Report says what became of each promise, in the order of lock.Promises.List, and why: the check that failed, or
-// what a check lacks.
+// A Report says what became of each promise, in the order of lock.Promises.List, and why:
+// the check that failed, or what a check lacks.
 type Report []verify.PromiseState
 
-// Unchecked lists the promises that were made and could not be checked: a test notices when one becomes so.
+// Unchecked lists the promises that were made and could not be checked: a test
+// notices when one becomes so.
 func (r Report) Unchecked() []string {
 	var names []string
 	for _, p := range r {

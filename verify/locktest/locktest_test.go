@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 		here+"/explore.newWorld.func1", here+"/locktest.watched.open.func1.1")
 }
 
-// A lock that keeps every promise passes every check; one in memory has no connection to be held at.
+// A lock that keeps every promise passes every check; one in memory has no
+// connection to be held at.
 func TestGoodLockKeepsEveryPromise(t *testing.T) {
 	t.Parallel()
 	factory := newMemory(t, "").factory()
@@ -170,7 +171,8 @@ func TestUndeclaredKeysAreFound(t *testing.T) {
 	}
 }
 
-// A lease that renews itself does not expire when its holder is left alone: the check needs a crash.
+// A lease that renews itself does not expire when its holder is left alone: the
+// check needs a crash.
 func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got suite.Result
 	try(t, func(t testing.TB) {
@@ -229,8 +231,8 @@ const (
 	starvesWriters     fault = "lets readers pass a waiting writer"
 )
 
-// found says how each fault is found: by the checks that are about it, and by those that it spoils as well. A check is
-// called by the beginning of its name.
+// found says how each fault is found: by the checks that are about it, and by those that
+// it spoils as well. A check is called by the beginning of its name.
 var found = map[fault]struct{ by, too []string }{
 	letsAllIn: {
 		by: []string{"try takes", "workers exclude", "renewal keeps", "waiter gets", "names"},
@@ -317,8 +319,8 @@ func failures(t *testing.T, f fault) map[string]string {
 	return failed
 }
 
-// said runs the check on a lock with a fault and returns what it failed with. It runs on synctest's clock: a lock in
-// memory takes no time there, however busy the machine is.
+// said runs the check on a lock with a fault and returns what it failed with. It runs on
+// synctest's clock: a lock in memory takes no time there, however busy the machine is.
 func said(t *testing.T, c check, f fault) (said string) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, f)

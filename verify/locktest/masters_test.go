@@ -29,7 +29,8 @@ func (a all) Close() (err error) {
 	return err
 }
 
-// overMasters is redsync as its documentation has it for several masters, which it asks all at once.
+// overMasters is redsync as its documentation has it for several masters, which
+// it asks all at once.
 func overMasters(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 	return mastersWith(ctx, w, redsync.WithRetryDelay(600*time.Millisecond))
 }
@@ -52,8 +53,9 @@ func mastersWith(_ context.Context, w Worker, options ...redsync.Option) (Lock, 
 	}, clients, nil
 }
 
-// Each address is a master of its own, all of which redsync asks at once, in any order. As with Redlock no single fault
-// does more than that a lease is outlived (results/explored/redlock.json). MARKETSIM_EXPLORE adds a preemption.
+// Each address is a master of its own, all of which redsync asks at once, in any order.
+// As with Redlock no single fault does more than that a lease is outlived
+// (results/explored/redlock.json). MARKETSIM_EXPLORE adds a preemption.
 func TestExploreMasters(t *testing.T) {
 	bounds := explore.Bounds{
 		Faults: 1, Exhaustive: true,
@@ -73,8 +75,9 @@ func TestExploreMasters(t *testing.T) {
 	t.Log(r.Bound())
 }
 
-// Two faults as far as redlock was explored with them (results/explored/redlock.json), with the same verdicts: what two
-// masters lose lets two in, or what one loses and another has never got.
+// Two faults as far as redlock was explored with them
+// (results/explored/redlock.json), with the same verdicts: what two masters lose lets
+// two in, or what one loses and another has never got.
 func TestExploreMastersWithTwoFaults(t *testing.T) {
 	if os.Getenv("MARKETSIM_EXPLORE") != "masters" {
 		t.Skip("takes 25 minutes: set MARKETSIM_EXPLORE=masters")
@@ -104,8 +107,9 @@ func TestExploreMastersWithTwoFaults(t *testing.T) {
 	}
 }
 
-// Check starts a server for each of the masters: on one alone, no majority would take the lock. A reply may take as
-// long as the lease, because redsync's own twentieth of it is too short for a machine that is busy.
+// Check starts a server for each of the masters: on one alone, no majority would take the
+// lock. A reply may take as long as the lease, because redsync's own twentieth of it is
+// too short for a machine that is busy.
 func TestCheckMasters(t *testing.T) {
 	t.Parallel()
 	Check(t, func(ctx context.Context, w Worker) (Lock, io.Closer, error) {

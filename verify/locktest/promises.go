@@ -10,7 +10,8 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// holderEntersAgain enters twice more, and releases the last entry first or the first entry first.
+// holderEntersAgain enters twice more, and releases the last entry first or the
+// first entry first.
 func holderEntersAgain(f *fixture) {
 	for _, lastFirst := range []bool{true, false} {
 		f.name = newName()
@@ -122,7 +123,8 @@ func readersShareWritersDoNot(f *fixture) {
 	f.gets(reader, "a reader after the writer's release")
 }
 
-// leaseOfAReaderIsItsOwn has the reader with the short lease come last, and never leave: the other one's lease counts.
+// leaseOfAReaderIsItsOwn has the reader with the short lease come last, and never leave:
+// the other one's lease counts.
 func leaseOfAReaderIsItsOwn(f *fixture) {
 	if !f.promises.Shared {
 		f.Needless("it has no readers")
@@ -139,10 +141,12 @@ func leaseOfAReaderIsItsOwn(f *fixture) {
 	f.free(writer, "when one reader has left, and the lease of the other has ended")
 }
 
-// handovers is how often readers hand the lock to each other, within a second, before the writer counts as starved.
+// handovers is how often readers hand the lock to each other, within a second, before
+// the writer counts as starved.
 const handovers = 100
 
-// waitingWriterIsServed has each reader take the lock before the last one has left, until one is kept out for a writer.
+// waitingWriterIsServed has each reader take the lock before the last one has left, until
+// one is kept out for a writer.
 func waitingWriterIsServed(f *fixture) {
 	brief := Worker{Timeout: 500 * time.Millisecond} // a busy machine keeps a reader out for 100 ms
 	workers := [2]*locker{f.open(brief), f.open(brief)}
@@ -182,7 +186,8 @@ func abandonedLeaseExpires(f *fixture) {
 	f.release(f.expired(other, "a lease that was neither renewed nor released"))
 }
 
-// leftLeaseExpires leaves a lock whose holder lives on: its renewal ends, and then the lease does.
+// leftLeaseExpires leaves a lock whose holder lives on: its renewal ends, and
+// then the lease does.
 func leftLeaseExpires(f *fixture) {
 	holder, other := f.brief(), f.worker()
 	lease := f.acquire(holder)
@@ -209,7 +214,8 @@ func crashedWaiterIsPassedOver(f *fixture) {
 			f.crash(dead.locker)
 		}
 		err := lease.Release(f.Ctx)
-		if errors.Is(err, lock.ErrLost) && try < attempts-1 { // those who wait may take it for over after their own TTL
+		// those who wait may take it for over after their own TTL
+		if errors.Is(err, lock.ErrLost) && try < attempts-1 {
 			continue
 		}
 		if err != nil {
@@ -259,7 +265,8 @@ func worksWhileAMinorityIsDown(f *fixture) {
 	f.release(f.acquire(holder))
 }
 
-// heldDespite is as held, for a worker whose server may be stopped: Try may fail until the worker finds another one.
+// heldDespite is as held, for a worker whose server may be stopped: Try may fail until
+// the worker finds another one.
 func (f *fixture) heldDespite(l lock.Locker, why string) {
 	f.Helper()
 	var err error
@@ -272,7 +279,8 @@ func (f *fixture) heldDespite(l lock.Locker, why string) {
 	}
 }
 
-// wrongClocksDoNoHarm has clients whose clocks are an hour slow or fast: as competitor, as holder and as a dead holder.
+// wrongClocksDoNoHarm has clients whose clocks are an hour slow or fast: as competitor,
+// as holder and as a dead holder.
 func wrongClocksDoNoHarm(f *fixture) {
 	if !f.factory.Clock {
 		f.Unchecked("Open does not honour Worker.Now")

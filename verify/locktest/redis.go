@@ -15,14 +15,16 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Redis makes the Factory, with all hooks, of a lock.Kind that needs one Redis and nothing else. A holder crashes when
-// its connections are cut, and a lock is lost when its keys are deleted.
+// Redis makes the Factory, with all hooks, of a lock.Kind that needs one Redis
+// and nothing else. A holder crashes when its connections are cut, and a lock is
+// lost when its keys are deleted.
 type Redis struct {
 	Server *backend.Server
 	Kind   lock.Kind
 	Params param.Values // other than its TTLs and time-out, which the suite sets
 
-	// Process is shared by all workers. By default each worker is alone in its process; only then can it crash.
+	// Process is shared by all workers. By default each worker is alone in its
+	// process; only then can it crash.
 	Process *lock.Process
 
 	TTL      time.Duration // as in Factory
@@ -30,8 +32,9 @@ type Redis struct {
 	Parallel bool          // as in Factory
 }
 
-// Factory returns the Factory. Its keys are under a prefix that nothing else uses. A key of that prefix which is there
-// at the end of t, and which Kind.Keys does not list, is an error.
+// Factory returns the Factory. Its keys are under a prefix that nothing else
+// uses. A key of that prefix which is there at the end of t, and which
+// Kind.Keys does not list, is an error.
 func (r Redis) Factory(t testing.TB) Factory {
 	t.Helper()
 	own := rand.Text()
@@ -74,7 +77,8 @@ func (m *redisMaker) key(name string) string {
 	return key
 }
 
-// findUndeclared fails the test for keys with own in their names that the kind does not list.
+// findUndeclared fails the test for keys with own in their names that the kind
+// does not list.
 func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own string) {
 	ctx := context.WithoutCancel(t.Context())
 	found := admin.Scan(ctx, 0, "*"+own+"*", 1000).Iterator()

@@ -13,7 +13,8 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// The readers of a lock are members of a set, scored by when their leases end, or of a hash that expires as a whole.
+// The readers of a lock are members of a set, scored by when their leases end, or of a
+// hash that expires as a whole.
 var (
 	readScored = redis.NewScript(`local now = redis.call('TIME'); now = now[1] * 1000 + math.floor(now[2] / 1000)
 		if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
@@ -31,7 +32,8 @@ var (
 		return redis.call('HDEL', KEYS[1], ARGV[1])`)
 )
 
-// readers makes a lock that readers share, of the scripts by which they and a writer take it.
+// readers makes a lock that readers share, of the scripts by which they and a
+// writer take it.
 func readers(read, write *redis.Script) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
@@ -51,8 +53,9 @@ func readers(read, write *redis.Script) Open {
 	}
 }
 
-// If the last reader says when the leases of all end, a writer gets in while a reader with a longer lease is inside. If
-// each reader has a lease of its own, the only harm is that leases are outlived.
+// If the last reader says when the leases of all end, a writer gets in while a reader
+// with a longer lease is inside. If each reader has a lease of its own, the only harm
+// is that leases are outlived.
 func TestExploreShared(t *testing.T) {
 	for name, test := range map[string]struct {
 		open Open

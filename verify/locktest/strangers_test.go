@@ -73,7 +73,8 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// queued waits in a list until it is first there. One that dies there keeps others out, and nothing else goes wrong.
+// queued waits in a list until it is first there. One that dies there keeps others out,
+// and nothing else goes wrong.
 func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
 	return func(ctx context.Context, name string) (func(context.Context) error, error) {
@@ -95,8 +96,9 @@ func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// told waits for a message of the client that releases. looks says that it looks once more after it has subscribed:
-// else it may miss the message, as clients of redis/rueidis did before pull request 604.
+// told waits for a message of the client that releases. looks says that it looks once
+// more after it has subscribed: else it may miss the message, as clients of redis/rueidis
+// did before pull request 604.
 func told(looks bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -127,7 +129,8 @@ func told(looks bool) Open {
 	}
 }
 
-// popped waits for an element that the releasing client pushes. late says that a waiter may come too late for it.
+// popped waits for an element that the releasing client pushes. late says that a
+// waiter may come too late for it.
 func popped(late bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -170,8 +173,9 @@ func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// unlockUnderTake releases under the context of the take, which has ended, and does not report that this fails: issue
-// 354 of blnkfinance/blnk. With detached the end of that context does not matter, as since pull request 355.
+// unlockUnderTake releases under the context of the take, which has ended, and does not
+// report that this fails: issue 354 of blnkfinance/blnk. With detached the end of that
+// context does not matter, as since pull request 355.
 func unlockUnderTake(detached bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
@@ -188,9 +192,10 @@ func unlockUnderTake(detached bool) Open {
 	}
 }
 
-// Locks as people ship them: goroutines of their own, pools of one connection, delays that are drawn, addresses with
-// names, messages and lists that are waited for. What is wrong with one is found, with the fewest preemptions and
-// faults, and nothing where nothing is.
+// Locks as people ship them: goroutines of their own, pools of one connection,
+// delays that are drawn, addresses with names, messages and lists that are waited
+// for. What is wrong with one is found, with the fewest preemptions and faults,
+// and nothing where nothing is.
 func TestExploreWhatPeopleShip(t *testing.T) {
 	none := explore.Bounds{Preemptions: 1, Faults: 1}
 	stops := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause}}

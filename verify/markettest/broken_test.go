@@ -44,7 +44,8 @@ type spoiler struct {
 	Keys market.Keys
 }
 
-// spoiled is a Purchaser that does, before or after what the good one does, something it should not.
+// spoiled is a Purchaser that does, before or after what the good one does,
+// something it should not.
 type spoiled struct {
 	market.Purchaser
 	spoiler
@@ -93,7 +94,8 @@ func afterPurchase(harm func(ctx context.Context, w spoiler, o market.Order) red
 	}}
 }
 
-// afterCancellation makes a purchase leave a lock whose context ended meanwhile and whose outcome is unknown.
+// afterCancellation makes a purchase leave a lock whose context ended meanwhile
+// and whose outcome is unknown.
 func afterCancellation(lease time.Duration) spoiled {
 	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 		err := s.goodPurchase(ctx, o)

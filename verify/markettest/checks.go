@@ -49,7 +49,8 @@ func operationsLeaveNothingBehind(f *fixture) {
 
 var trio = market.Opening{Accounts: 3, Funds: 20}
 
-// tradedItems is how many items change hands in a random sequence: few, so that operations meet.
+// tradedItems is how many items change hands in a random sequence: few, so that
+// operations meet.
 const tradedItems = 2
 
 // An operation of a random sequence is a listing or, if it has a buyer, an order.
@@ -58,12 +59,14 @@ type operation struct {
 	worker int
 }
 
-// drawOperation draws an operation: orders often match listings, because one seller and an item's price are frequent.
+// drawOperation draws an operation: orders often match listings, because one seller and
+// an item's price are frequent.
 func drawOperation(t *rapid.T) operation {
 	op := operation{worker: rapid.IntRange(0, 1).Draw(t, "worker")}
 	op.Item = market.ItemID(rapid.Int64Range(1, tradedItems).Draw(t, "item"))
 	op.Seller = rapid.SampledFrom([]market.UserID{seller, seller, seller, 2, 3}).Draw(t, "seller")
-	usual := []int64{trio.Funds + 1, trio.Funds}[op.Item%2] // at first an item of odd number is just affordable
+	// At first an item of odd number is just affordable.
+	usual := []int64{trio.Funds + 1, trio.Funds}[op.Item%2]
 	op.Price = rapid.SampledFrom([]int64{usual, usual, usual, 1}).Draw(t, "price")
 	if rapid.Bool().Draw(t, "order") {
 		op.Buyer = market.UserID(rapid.IntRange(1, trio.Accounts).Draw(t, "buyer"))
@@ -99,7 +102,8 @@ func listing(o market.Order) market.Listing {
 	return market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}
 }
 
-// sequenceMatchesReference compares random operations of two workers in turn, and their end, with the reference.
+// sequenceMatchesReference compares random operations of two workers in turn, and
+// their end, with the reference.
 func sequenceMatchesReference(f *fixture) {
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
 	f.remove()
@@ -125,15 +129,18 @@ func sequenceMatchesReference(f *fixture) {
 }
 
 const (
-	// prompt is how soon after its context an operation must end, on a busy machine too: before a lock times out, 10 s.
+	// prompt is how soon after its context an operation must end, on a busy machine too:
+	// before a lock times out, 10 s.
 	prompt = 5 * time.Second
 
-	// meeting is how long a check lets an order meet a held one if the order neither ends nor reports that it waits.
+	// meeting is how long a check lets an order meet a held one if the order neither ends
+	// nor reports that it waits.
 	meeting = 200 * time.Millisecond
 )
 
-// meet holds an order before each of its requests, while a worker makes another one, until that has ended or waits. It
-// calls spoil with the second one, lets the first one go on, and calls judge with what became of both.
+// meet holds an order before each of its requests, while a worker makes another one,
+// until that has ended or waits. It calls spoil with the second one, lets the first one
+// go on, and calls judge with what became of both.
 func (f *fixture) meet(
 	orders func() [2]market.Order,
 	spoil func(*suite.Call),
@@ -144,7 +151,9 @@ func (f *fixture) meet(
 		both, waiting := orders(), step.Hold(step.Waiting)
 		waiting.Open()
 		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
-		inVain := both[0] // only a worker that is connected can be held, and clients connect when they have to
+		// Only a worker that is connected can be held, and clients connect when
+		// they have to.
+		inVain := both[0]
 		inVain.Item += market.BatchSize - 1
 		_ = first.trade(f.Ctx, inVain)
 		if !h.Arm(first.proxies) {
@@ -222,7 +231,8 @@ const (
 	tradeItems   = 25 // of each seller
 )
 
-// manyTrade has every buyer try to buy every item while sellers list them, and again after that. All can pay for all.
+// manyTrade has every buyer try to buy every item while sellers list them, and again
+// after that. All can pay for all.
 func manyTrade(f *fixture) {
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
@@ -288,8 +298,8 @@ func endedContextAppliesNothing(f *fixture) {
 
 var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
-// cancellationAtAnyStep cancels an order at each step. The next worker finds the item sold, or buys it, and the first
-// worker can trade again.
+// cancellationAtAnyStep cancels an order at each step. The next worker finds the item
+// sold, or buys it, and the first worker can trade again.
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)

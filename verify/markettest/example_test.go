@@ -15,14 +15,16 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// The author of a purchase says how a worker makes one. It is then measured, checked and explored.
+// The author of a purchase says how a worker makes one. It is then measured,
+// checked and explored.
 func Example() {
 	_ = TestShop // run by go test
 }
 
 func TestShop(t *testing.T) {
 	open := func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
-		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1}) // a script that is sent again buys twice
+		// A script that is sent again buys twice.
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		return shop{rdb, w.Keys}, rdb, nil
 	}
 	markettest.Check(t, open)

@@ -22,9 +22,10 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in
-// each of Markets whose locks have no servers of their own. It needs no server, and its test must not be parallel. The
-// test fails if the audit finds something, with the shortest schedule to it.
+// Explore goes through every schedule of the Purchasers that open makes within bounds, as
+// package explore says, in each of Markets whose locks have no servers of their own. It
+// needs no server, and its test must not be parallel. The test fails if the audit finds
+// something, with the shortest schedule to it.
 func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	t.Helper()
 	for _, m := range Markets() {
@@ -36,7 +37,8 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	}
 }
 
-// Explore goes through every schedule of this market's program. Three clients get one preemption and fault at most.
+// Explore goes through every schedule of this market's program. Three clients get one
+// preemption and fault at most.
 func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
@@ -52,16 +54,22 @@ func (m Market) Explore(t *testing.T, subject string, open market.Open, b explor
 	}
 }
 
-// A Market is a program for package explore: a few orders and listings, judged by the market's own audit.
+// A Market is a program for package explore: a few orders and listings, judged
+// by the market's own audit.
 type Market struct {
-	Name        string
-	Funds       int64 // of each account; there are as many as buyers, and a seller
-	Listed      int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
-	Traders     []Trader
-	Resends     bool // clients send a command again whose reply did not come, as client libraries do by default
-	LockServers int  // how many servers the locks have of their own, which may forget them; 0: they live in the market's
-	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. If Lease
-	// is longer than Reply, a client gives up a late write while its lock lasts, and else after it has expired.
+	Name    string
+	Funds   int64 // of each account; there are as many as buyers, and a seller
+	Listed  int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Traders []Trader
+	// Clients send a command again whose reply did not come, as client
+	// libraries do by default.
+	Resends bool
+	// How many servers the locks have of their own, which may forget them; 0:
+	// they live in the market's.
+	LockServers int
+	// Lease is how long locks last, Reply how long a client waits for a reply, and
+	// Patience how long for a lock. If Lease is longer than Reply, a client gives up a
+	// late write while its lock lasts, and else after it has expired.
 	Lease, Reply, Patience time.Duration
 }
 
@@ -81,12 +89,14 @@ func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
 	return Trader{client, []market.Order{trade(item, seller, buyer)}}
 }
 
-// Markets are the programs that every purchaser is explored with: those of two clients with short leases, and with
-// long ones, because each alone shows half of what a late request does.
+// Markets are the programs that every purchaser is explored with: those of two
+// clients with short leases, and with long ones, because each alone shows half
+// of what a late request does.
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
 	lists := ordered("Seller", 0, 1)
-	// Alice buys for user 2, then for the seller, which lists it again: the market comes back to its start.
+	// Alice buys for user 2, then for the seller, which lists it again: the market
+	// comes back to its start.
 	there := Trader{"Alice", []market.Order{trade(1, seller, 2), trade(1, 2, 0), trade(1, 2, seller), trade(1, seller, 0)}}
 	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
@@ -142,7 +152,8 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 	}
 }
 
-// Seed opens the market by commands that do executes. Audit adds the rest of the batch of items.
+// Seed opens the market by commands that do executes. Audit adds the rest of
+// the batch of items.
 func (m Market) Seed(do func(command ...any), keys market.Keys) {
 	for id := range m.accounts() {
 		do(market.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
@@ -175,7 +186,8 @@ type trading struct {
 	Market
 	keys    market.Keys
 	traders []*trader
-	judged  map[string][]verify.Violation // by how it ended and what was told: a few ends of very many schedules
+	// By how it ended and what was told: a few ends of very many schedules.
+	judged map[string][]verify.Violation
 }
 
 type trader struct {
@@ -239,7 +251,8 @@ func (r *trading) plain() error {
 	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", told)
 }
 
-// judge audits the market. Nearly all schedules end in one of a few ways, and each is audited once.
+// judge audits the market. Nearly all schedules end in one of a few ways, and
+// each is audited once.
 func (r *trading) judge(s *explore.Server) []verify.Violation {
 	var end strings.Builder
 	for id := market.UserID(1); id <= market.UserID(r.accounts()); id++ {
@@ -275,8 +288,9 @@ func unaudited(err error) []verify.Violation {
 	return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
 }
 
-// Audit is one violation of all that the market's own audit finds, under the name of the worst. Ledgers are those of
-// the clients. A ledger notes minted items by whole batches, so the rest of the batch is made first.
+// Audit is one violation of all that the market's own audit finds, under the name of the
+// worst. Ledgers are those of the clients. A ledger notes minted items by whole batches,
+// so the rest of the batch is made first.
 func (m Market) Audit(
 	ctx context.Context, rdb redis.Cmdable, keys market.Keys, ledgers ...*market.Ledger,
 ) []verify.Violation {
@@ -305,11 +319,13 @@ func (m Market) Audit(
 	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
 }
 
-// ErrElsewhere is returned, wrapped, for a spec whose lock does not live in the servers of a market.
+// ErrElsewhere is returned, wrapped, for a spec whose lock does not live in the
+// servers of a market.
 var ErrElsewhere = errors.New("its lock needs other servers")
 
-// Spec parses a spec to be explored in this market, with the leases and time-outs of its clients, and few polls, since
-// each is a point of the schedule. The error wraps strategies.ErrSpec or ErrElsewhere.
+// Spec parses a spec to be explored in this market, with the leases and time-outs of its
+// clients, and few polls, since each is a point of the schedule. The error wraps
+// strategies.ErrSpec or ErrElsewhere.
 func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, error) {
 	short := map[param.Role]time.Duration{param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience}
 	spec, err := c.Parse(text)
@@ -332,7 +348,8 @@ func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, erro
 	return Shortened(c, spec, short, params...), nil
 }
 
-// Shortened is a spec with other values of parameters that it does not give: those of some roles, and params.
+// Shortened is a spec with other values of parameters that it does not give:
+// those of some roles, and params.
 func Shortened(
 	c strategies.Catalogue, spec strategies.Spec, short map[param.Role]time.Duration, params ...string,
 ) strategies.Spec {
@@ -350,9 +367,10 @@ func Shortened(
 	return spec
 }
 
-// Broken is the promise that a harm in this market breaks; empty: none. A strategy whose lock is exclusive promises
-// that items or accounts stay right without a fault. One without a lock promises it also when clients pause or
-// die, since nothing of it expires. A lock may promise that wrong clocks of clients do no harm.
+// Broken is the promise that a harm in this market breaks; empty: none. A strategy whose
+// lock is exclusive promises that items or accounts stay right without a fault. One
+// without a lock promises it also when clients pause or die, since nothing of it expires.
+// A lock may promise that wrong clocks of clients do no harm.
 func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
 	is, promise := spec.Strategy().Protects, "no item is sold twice, and no coin is lost"
 	protects := is.Items

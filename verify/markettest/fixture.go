@@ -23,7 +23,8 @@ import (
 // opTimeout bounds an operation, longer than any strategy tries by itself.
 const opTimeout = time.Minute
 
-// fixture is what one check trades with: a market of its own, the factory's workers, and a connection of the suite's.
+// fixture is what one check trades with: a market of its own, the factory's workers, and
+// a connection of the suite's.
 type fixture struct {
 	*suite.Fixture
 	server  *backend.Server
@@ -37,7 +38,8 @@ type fixture struct {
 	unknown atomic.Bool // an operation had an unknown outcome: its lock may be left to its lease
 }
 
-// newFixture returns a fixture whose market is there, and is audited and removed after the check.
+// newFixture returns a fixture whose market is there, and is audited and
+// removed after the check.
 func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixture {
 	s.Helper()
 	f := &fixture{Fixture: s, server: server, factory: factory}
@@ -114,7 +116,8 @@ func (f *fixture) remove() {
 	}
 }
 
-// marks reports whether a key is left on purpose: it expires, and is no lock's. So purchases mark what they have done.
+// marks reports whether a key is left on purpose: it expires, and is no lock's. So
+// purchases mark what they have done.
 func (f *fixture) marks(key string) bool {
 	return !strings.HasPrefix(key, f.keys.Lock("")) && f.conn.PTTL(f.Ctx, key).Val() > 0
 }
@@ -130,7 +133,8 @@ func (f *fixture) present() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// onlyTheMarket checks that there are no keys under the prefix but the market's own and those that may stay or expire.
+// onlyTheMarket checks that there are no keys under the prefix but the market's own and
+// those that may stay or expire.
 func (f *fixture) onlyTheMarket() {
 	f.Helper()
 	own := []string{f.keys.Run(), f.keys.Market()}
@@ -148,8 +152,9 @@ func (f *fixture) onlyTheMarket() {
 // longestLease is how long a lock may last that is left to its lease.
 const longestLease = time.Minute
 
-// expires waits for a key to expire that was left after an unknown outcome: a lock that keeps others away from a late
-// write. It reports false for a key that does not expire, or too late, and if every outcome was known.
+// expires waits for a key to expire that was left after an unknown outcome: a lock that
+// keeps others away from a late write. It reports false for a key that does not expire,
+// or too late, and if every outcome was known.
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
@@ -157,7 +162,8 @@ func (f *fixture) expires(key string) bool {
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
-	_ = backoff.Sleep(f.Ctx, max(0, left)+time.Millisecond, nil) // if it ends, so does the next request
+	// If it ends, so does the next request.
+	_ = backoff.Sleep(f.Ctx, max(0, left)+time.Millisecond, nil)
 	return f.conn.PTTL(f.Ctx, key).Val() == noKey
 }
 
@@ -242,7 +248,8 @@ func (c *workerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// trade makes an order, or without a buyer lists the item. It checks that the times in the receipt fit the whole time.
+// trade makes an order, or without a buyer lists the item. It checks that the times in
+// the receipt fit the whole time.
 func (w *worker) trade(ctx context.Context, o market.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -260,7 +267,8 @@ func (w *worker) trade(ctx context.Context, o market.Order) error {
 	return err
 }
 
-// lists lists an item of the seller's, which must succeed, and returns the buyer's order of it.
+// lists lists an item of the seller's, which must succeed, and returns the
+// buyer's order of it.
 func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	w.fixture.Helper()
 	order := market.Order{Item: item, Seller: seller, Price: price}
@@ -269,7 +277,8 @@ func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	return order
 }
 
-// leftNothing checks that the worker holds no lock, and watches no key whose change would abort its next transaction.
+// leftNothing checks that the worker holds no lock, and watches no key whose change
+// would abort its next transaction.
 func (w *worker) leftNothing(after string) {
 	f := w.fixture
 	f.Helper()

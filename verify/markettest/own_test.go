@@ -17,7 +17,8 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// purchaseOver opens a client as an application has it, with any options, and buys over it as buy does.
+// purchaseOver opens a client as an application has it, with any options, and
+// buys over it as buy does.
 func purchaseOver(t *testing.T, o redis.Options, buy func(context.Context, *redis.Client, spoiled, market.Order) error,
 ) market.Open {
 	listing := testkit.Must(strategies.Builtin().Parse("watch"))(t)
@@ -34,8 +35,9 @@ func purchaseOver(t *testing.T, o redis.Options, buy func(context.Context, *redi
 	}
 }
 
-// watchApart watches on one connection of the pool, and reads and writes over another one, as issues of
-// aio-libs-abandoned/aioredis-py (995) and pagopa/io-backend (577) have it.
+// watchApart watches on one connection of the pool, and reads and writes over
+// another one, as issues of aio-libs-abandoned/aioredis-py (995) and
+// pagopa/io-backend (577) have it.
 func watchApart(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
 	err := rdb.Watch(ctx, func(*redis.Tx) error {
 		price, err := rdb.ZScore(ctx, s.Keys.Market(), market.Member(o.Item, o.Seller)).Result()
@@ -55,8 +57,9 @@ func watchApart(ctx context.Context, rdb *redis.Client, s spoiled, o market.Orde
 	return err
 }
 
-// scripted buys by a script. When its reply was lost, a client with go-redis's defaults sends it again, as in an issue
-// of LerianStudio/midaz (2485): the caller sees one answer, the second.
+// scripted buys by a script. When its reply was lost, a client with go-redis's
+// defaults sends it again, as in an issue of LerianStudio/midaz (2485): the caller
+// sees one answer, the second.
 func scripted(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
 	answer, err := redis.NewScript(`
 		if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 'gone' end
@@ -113,7 +116,8 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 	}
 }
 
-// What a purchaser does in the background ends with its worker's context, in each schedule and in each check.
+// What a purchaser does in the background ends with its worker's context, in
+// each schedule and in each check.
 func TestBackgroundWorkEndsWithTheWorker(t *testing.T) {
 	opens := purchaseOver(t, redis.Options{MaxRetries: -1}, scripted)
 	open := func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
@@ -139,7 +143,8 @@ func (w waits) Close() error {
 	return nil
 }
 
-// A client that connects when it has to, and then over several connections, is held before each of its requests.
+// A client that connects when it has to, and then over several connections, is held
+// before each of its requests.
 func TestCheckHoldsAPool(t *testing.T) {
 	factory := Factory{Open: purchaseOver(t, redis.Options{}, watchApart)}
 	c := named(t, "one of many orders of an item is applied")

@@ -7,8 +7,9 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A harm breaks a promise of a strategy if it comes without a fault, or if it takes no lock and clients only pause or
-// die. After a wrong clock it breaks the promise of a lock that says that clocks may be wrong.
+// A harm breaks a promise of a strategy if it comes without a fault, or if it takes no
+// lock and clients only pause or die. After a wrong clock it breaks the promise of a lock
+// that says that clocks may be wrong.
 func TestBroken(t *testing.T) {
 	const pause, die, lose, clock = explore.Pause, explore.Die, explore.Lose, explore.Clock
 	for _, c := range []struct {

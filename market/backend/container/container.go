@@ -1,4 +1,5 @@
-// Package container runs a market on Redis in Docker. It is apart from package backend because of what it imports.
+// Package container runs a market on Redis in Docker. It is apart from package
+// backend because of what it imports.
 package container
 
 import (
@@ -39,12 +40,13 @@ type Starter struct {
 // Name returns [backend.NameContainer].
 func (Starter) Name() backend.Name { return backend.NameContainer }
 
-// Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
-// wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
-// engine cannot run the image.
+// Start starts the container without persistence, pulling its image if it has to, within
+// 30 seconds. The error wraps [backend.ErrUnavailable] when no Docker engine answers,
+// which takes no longer than 3 seconds, or when the engine cannot run the image.
 //
-// For the whole process it turns testcontainers' log off, and with NoPull its reaper, which is an image of its own.
-// Without the reaper a killed process leaves its container behind, until somebody removes all that testcontainers made:
+// For the whole process it turns testcontainers' log off, and with NoPull its reaper,
+// which is an image of its own. Without the reaper a killed process leaves its container
+// behind, until somebody removes all that testcontainers made:
 //
 //	docker rm --force --volumes $(docker ps --all --quiet --filter label=org.testcontainers)
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
@@ -68,7 +70,8 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	starting, hooks := uncut(limited)
 	password := rand.Text()
 	c, err := redis.Run(starting, image,
-		// In a file, because the engine shows arguments and variables to all its users, and the machine the arguments.
+		// In a file, because the engine shows arguments and variables to all its users,
+		// and the machine the arguments.
 		testcontainers.WithFiles(testcontainers.ContainerFile{
 			Reader: strings.NewReader("requirepass " + password), ContainerFilePath: config, FileMode: 0o644,
 		}),
@@ -91,8 +94,9 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 
-// uncut returns the context of a start that ends as ctx does, and hooks that keep it from ending between the request
-// for a container and the answer, which alone says what there is to be removed.
+// uncut returns the context of a start that ends as ctx does, and hooks that keep it
+// from ending between the request for a container and the answer, which alone says
+// what there is to be removed.
 func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecycleHooks) {
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -112,12 +116,13 @@ func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecy
 	}
 }
 
-// findEngine returns within 3 seconds whether a Docker engine answers. It goes first because redis.Run would ask with
-// no time limit; testcontainers keeps what it finds.
+// findEngine returns within 3 seconds whether a Docker engine answers. It goes first
+// because redis.Run would ask with no time limit; testcontainers keeps what it finds.
 func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	// testcontainers panics when an engine that has answered once stops answering before the time is up.
+	// testcontainers panics when an engine that has answered once stops
+	// answering before the time is up.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("a Docker engine is %w: %v", backend.ErrUnavailable, r)

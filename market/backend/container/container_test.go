@@ -49,7 +49,8 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// inspected is all that the engine says of the container whose port is bound to this one of the machine.
+// inspected is all that the engine says of the container whose port is bound to
+// this one of the machine.
 func inspected(t *testing.T, port string) string {
 	t.Helper()
 	id, err := exec.CommandContext(t.Context(), "docker", "ps", "--quiet", "--filter", "publish="+port).Output()
@@ -63,8 +64,9 @@ func inspected(t *testing.T, port string) string {
 	return string(all)
 }
 
-// An engine that accepts and never answers must not stop a run from going on to the next backend. testcontainers
-// looks for its engine once a process, so the test needs one of its own.
+// An engine that accepts and never answers must not stop a run from going on to
+// the next backend. testcontainers looks for its engine once a process, so the
+// test needs one of its own.
 func TestEngineDoesNotAnswer(t *testing.T) {
 	if os.Getenv("CONTAINER_TEST_CHILD") != "" {
 		_, err := container.Starter{}.Start(t.Context())
@@ -81,13 +83,15 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 	if err != nil || !strings.HasPrefix(said, "unavailable=true") {
 		t.Errorf("got %v, %s; want that Docker is unavailable", err, out)
 	}
-	if took := time.Since(start); took > time.Minute { // it takes seconds on a machine that does nothing else
+	// it takes seconds on a machine that does nothing else
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }
 
 func TestNoSuchImage(t *testing.T) {
-	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}) // or there is nothing to test
+	// Or there is nothing to test.
+	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
 	const image = "127.0.0.1:1/no-such-image:none"
 	_, err := container.Starter{Image: image}.Start(t.Context())
 	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), image) {

@@ -21,7 +21,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/container"
 )
 
-// starterEnv makes the test binary be a program that starts a container, and says when it is interrupted.
+// starterEnv makes the test binary be a program that starts a container, and
+// says when it is interrupted.
 const starterEnv = "CONTAINER_TEST_STARTER"
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,8 @@ func docker(args ...string) string {
 
 // Who is interrupted while the engine makes a container removes it.
 func TestInterruptedCreation(t *testing.T) {
-	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}) // or there is nothing to test
+	// Or there is nothing to test.
+	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
 	network, addr, _ := strings.Cut(docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}"), "://")
 	made, heard := make(chan string), make(chan bool)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{

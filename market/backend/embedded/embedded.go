@@ -1,6 +1,7 @@
-// Package embedded runs a market on miniredis, inside this process: a last resort that needs nothing installed. It
-// shows that a strategy is right, not how fast it is: miniredis is not Redis, and shares the CPU with the load.
-// [Memory] is one for the search of schedules, [Scripts] executes its commands, and [Lag] makes a replica of it.
+// Package embedded runs a market on miniredis, inside this process: a last resort that
+// needs nothing installed. It shows that a strategy is right, not how fast it is:
+// miniredis is not Redis, and shares the CPU with the load. [Memory] is one for the
+// search of schedules, [Scripts] executes its commands, and [Lag] makes a replica of it.
 package embedded
 
 import (
@@ -25,8 +26,9 @@ type Starter struct{}
 // Name returns [backend.NameEmbedded].
 func (Starter) Name() backend.Name { return backend.NameEmbedded }
 
-// Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs of keys follow the clock, as
-// Redis's do; by default miniredis's never pass, and a lock that nobody released would be held for ever.
+// Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs
+// of keys follow the clock, as Redis's do; by default miniredis's never pass, and a lock
+// that nobody released would be held for ever.
 func (Starter) Start(context.Context) (*backend.Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
@@ -43,8 +45,9 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	}), nil
 }
 
-// touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40
-// the removal of one member of several leaves the key's version as it is; the hook puts a ZADD before it.
+// touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as
+// Redis's does. In miniredis 2.40 the removal of one member of several leaves the key's
+// version as it is; the hook puts a ZADD before it.
 type touchingZREM struct {
 	server  *server.Server
 	clients sync.Map // of *server.Peer
@@ -52,7 +55,8 @@ type touchingZREM struct {
 
 func touching(s *server.Server) server.Hook { return (&touchingZREM{server: s}).hook }
 
-// touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
+// touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM:
+// the hook would see it again.
 //
 //go:embed touching_removal.lua
 var touchingRemoval string
@@ -75,8 +79,8 @@ func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 	return false
 }
 
-// isClient reports whether c is a client, and not a script. A client's first command finds no context yet; a script's
-// commands come from peers that were made with one.
+// isClient reports whether c is a client, and not a script. A client's first command
+// finds no context yet; a script's commands come from peers that were made with one.
 func (z *touchingZREM) isClient(c *server.Peer) bool {
 	_, known := z.clients.Load(c)
 	if known || c.Ctx != nil {

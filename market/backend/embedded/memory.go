@@ -14,8 +14,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Memory starts a miniredis that knows scripts, without a listener and without goroutines: it executes in the goroutine
-// that calls Dispatch of its Server, as a bubble of package synctest needs it. Keys expire by the clock.
+// Memory starts a miniredis that knows scripts, without a listener and without
+// goroutines: it executes in the goroutine that calls Dispatch of its Server, as a bubble
+// of package synctest needs it. Keys expire by the clock.
 func Memory(scripts ...string) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	starts, _ := m.Dial() // the only way to a server without a listener; it does not fail
@@ -34,8 +35,9 @@ type Executed struct {
 	Commands   [][]string
 }
 
-// Lag makes a server in memory a replica that lags: it executes a log, but for the last writes that changed something.
-// It returns what is left of the log, in which subscriptions do nothing.
+// Lag makes a server in memory a replica that lags: it executes a log, but for
+// the last writes that changed something. It returns what is left of the log, in
+// which subscriptions do nothing.
 func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	now := time.Now()
 	for held := repeat(m, log, now); len(log) > 0 && without > 0; {
@@ -51,7 +53,8 @@ func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	return log
 }
 
-// repeat executes a log from an empty start, each entry at its time. It returns what m then holds, and for how long.
+// repeat executes a log from an empty start, each entry at its time. It returns what m
+// then holds, and for how long.
 func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	m.FlushAll()
 	peers := map[any]*server.Peer{}
@@ -66,7 +69,8 @@ func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 			}
 		}
 	}
-	// In this order, or every key expires: to the present, then a look, and then, in Lag, the clock.
+	// In this order, or every key expires: to the present, then a look, and
+	// then, in Lag, the clock.
 	m.SetTime(now)
 	m.Exists("")
 	holds := m.Dump()
@@ -76,9 +80,10 @@ func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	return holds
 }
 
-// Scripts remembers what scripts did, for servers in memory. What a script does next follows from its keys, its
-// arguments and the replies to what it has called so far: one that has run before with the same replies is not run
-// again, but its commands are executed. (Miniredis makes a Lua state for each run, which takes longer than all else.)
+// Scripts remembers what scripts did, for servers in memory. What a script does next
+// follows from its keys, its arguments and the replies to what it has called so far: one
+// that has run before with the same replies is not run again, but its commands are
+// executed. (Miniredis makes a Lua state for each run, which takes longer than all else.)
 type Scripts struct {
 	mu      sync.Mutex      // held while a command is executed
 	next    map[string]step // by how the script was called, and by each reply so far
@@ -98,7 +103,8 @@ type step struct {
 
 const mostSteps = 20_000 // are remembered
 
-// Dispatch executes a command. It remembers a script of a free connection: in no transaction, without subscriptions.
+// Dispatch executes a command. It remembers a script of a free connection: in no
+// transaction, without subscriptions.
 func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string, free bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +145,8 @@ func (s *Scripts) exists(srv *server.Server, command []string) bool {
 	return reply == "*1\r\n:1\r\n"
 }
 
-// Hook returns the hook of a server, which sees each command, a script's too. It has ZREM touch its key as well.
+// Hook returns the hook of a server, which sees each command, a script's too. It
+// has ZREM touch its key as well.
 func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string)) server.Hook {
 	touching := touching(srv)
 	return func(p *server.Peer, cmd string, args ...string) bool {
@@ -171,7 +178,8 @@ func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) st
 	s.caller = caller
 	switch {
 	case s.at == "":
-	case strings.HasPrefix(reply, "-") || command[0] == "SELECT": // which may be for scripts only, and ends with them
+	case strings.HasPrefix(reply, "-") || command[0] == "SELECT":
+		// which may be for scripts only, and ends with them
 		s.at = ""
 	default:
 		s.next[s.at] = step{calls: command}
@@ -180,7 +188,8 @@ func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) st
 	return reply
 }
 
-// execute executes a command for a connection of which the server knows ctx, and returns the reply.
+// execute executes a command for a connection of which the server knows ctx,
+// and returns the reply.
 func execute(srv *server.Server, ctx any, resp3 bool, command []string) string {
 	var reply bytes.Buffer
 	p := server.NewPeer(bufio.NewWriterSize(&reply, 128))

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// A server that lags lacks the last writes, and not the last commands: those that change nothing are not
-// counted, and what is left of an expiry is what was left.
+// A server that lags lacks the last writes, and not the last commands: those that change
+// nothing are not counted, and what is left of an expiry is what was left.
 func TestLag(t *testing.T) {
 	now := time.Now()
 	commands := [][]string{

@@ -17,7 +17,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// What these scripts do depends on what they find; the second writes before it looks, and the last fails in the middle.
+// What these scripts do depends on what they find; the second writes before it looks, and
+// the last fails in the middle.
 var scripts = []string{
 	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 	 return redis.error_reply('not yours')`,
@@ -46,7 +47,8 @@ func newScripted(t *testing.T, remembered *embedded.Scripts) *scripted {
 	return s
 }
 
-// do sends a command and returns the reply. A connection that is not free has its scripts run.
+// do sends a command and returns the reply. A connection that is not free has
+// its scripts run.
 func (s *scripted) do(free bool, command ...string) string {
 	s.replies.Reset()
 	s.seen = nil
@@ -73,7 +75,8 @@ func (s *scripted) queued(queues, free bool, script, arg string) string {
 func TestRememberedScriptsDoWhatLuaDoes(t *testing.T) {
 	remembered := &embedded.Scripts{}
 	for _, hello := range []string{"2", "3"} {
-		for seed := range uint64(200) { // each begins with an empty server, and with what the others have taught
+		// each begins with an empty server, and with what the others have taught
+		for seed := range uint64(200) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			one, other := newScripted(t, remembered), newScripted(t, &embedded.Scripts{})
 			one.do(true, "HELLO", hello)
@@ -97,7 +100,9 @@ func TestScriptsAreRunOnce(t *testing.T) {
 	once := newScripted(t, &embedded.Scripts{})
 	for _, c := range []struct {
 		script string
-		sees   [3]string // at the first run, where each command of Lua's is seen twice, and at two later ones
+		// At the first run, where each command of Lua's is seen twice, and at
+		// two later ones.
+		sees [3]string
 	}{
 		{`return redis.call('GET', KEYS[1])`, [3]string{"EVALSHA GET GET", "GET", "GET"}},
 		// With other replies each time.

@@ -1,10 +1,13 @@
-// Package library puts the locks of other modules for Redis under the market, over its one server: [Redsync] and
-// [Redislock]. They are apart from package lock because of what they import.
+// Package library puts the locks of other modules for Redis under the market, over
+// its one server: [Redsync] and [Redislock]. They are apart from package lock
+// because of what they import.
 //
-// Both set a random token with an expiry, and a script deletes it if it is still there. Clients' clocks may be wrong:
-// the libraries measure only how much time has passed, and send the server durations, not times.
+// Both set a random token with an expiry, and a script deletes it if it is still there.
+// Clients' clocks may be wrong: the libraries measure only how much time has passed, and
+// send the server durations, not times.
 //
-// What breaks both: a holder that is paused for longer than the TTL, as with set-px. They do not notice a loss.
+// What breaks both: a holder that is paused for longer than the TTL, as with
+// set-px. They do not notice a loss.
 package library
 
 import (
@@ -28,12 +31,14 @@ var (
 	params   = []param.Param{lock.TTLParam, lock.PollParam, lock.TimeoutParam}
 )
 
-// Redsync is the lock of github.com/go-redsync/redsync with one server: SET NX sets the token, and the script that
-// deletes it also runs after every attempt that failed. By default the library gives up after 32 tries, 50 to 250 ms
-// apart at random; here timeout says when, and tries=32:poll=150ms:jitter=0.67 waits as the library does.
+// Redsync is the lock of github.com/go-redsync/redsync with one server: SET NX sets the
+// token, and the script that deletes it also runs after every attempt that failed. By
+// default the library gives up after 32 tries, 50 to 250 ms apart at random; here timeout
+// says when, and tries=32:poll=150ms:jitter=0.67 waits as the library does.
 //
-// What breaks it: what the package comment says. The library waits 5 % of the TTL for a reply and then tries again: it
-// takes a silent server for a lock that is held. Source: github.com/go-redsync/redsync v4.18.0.
+// What breaks it: what the package comment says. The library waits 5 % of the TTL for a
+// reply and then tries again: it takes a silent server for a lock that is held. Source:
+// github.com/go-redsync/redsync v4.18.0.
 func Redsync() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redsync",
@@ -62,7 +67,8 @@ func Redsync() lock.Kind {
 	})
 }
 
-// lost is the error that the library returned, wrapped as ErrLost if it says that the lock is another's or nobody's.
+// lost is the error that the library returned, wrapped as ErrLost if it says that the
+// lock is another's or nobody's.
 func lost(_ bool, err error) error {
 	if errors.Is(err, redsync.ErrLockAlreadyExpired) || taken(err) {
 		return fmt.Errorf("%w: %w", lock.ErrLost, err)
@@ -75,11 +81,13 @@ func taken(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// Redislock is the lock of github.com/bsm/redislock: a script sets the token with MSETNX and then PEXPIRE. By default
-// the library waits for as long as the TTL; here timeout and tries say how long.
+// Redislock is the lock of github.com/bsm/redislock: a script sets the token with
+// MSETNX and then PEXPIRE. By default the library waits for as long as the TTL; here
+// timeout and tries say how long.
 //
-// What breaks it: what the package comment says. When the reply to the script that takes the lock is lost, the library
-// leaves the lock to its TTL (lost-acquire), unless lost-reply=released. Source: github.com/bsm/redislock v0.10.0.
+// What breaks it: what the package comment says. When the reply to the script that takes
+// the lock is lost, the library leaves the lock to its TTL (lost-acquire), unless
+// lost-reply=released. Source: github.com/bsm/redislock v0.10.0.
 func Redislock() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redislock",
@@ -95,7 +103,8 @@ func obtained(env lock.Env, key, token string) lock.Mutex {
 	client, ttl := redislock.New(env.Redis), env.Params.Duration(lock.TTLParam)
 	var held *redislock.Lock
 	try := func(ctx context.Context) (err error) {
-		// The library gives a context without a deadline one of its own, the TTL. This deadline never comes first.
+		// The library gives a context without a deadline one of its own, the TTL. This
+		// deadline never comes first.
 		ctx, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		held, err = client.Obtain(ctx, key, ttl, &redislock.Options{Token: token})
@@ -104,7 +113,9 @@ func obtained(env lock.Env, key, token string) lock.Mutex {
 	return lock.Mutex{
 		Try: try,
 		Unlock: func(ctx context.Context) error {
-			if held == nil { // the reply was lost; the library lets the holder of a token obtain the lock again
+			// the reply was lost; the library lets the holder of a token obtain
+			// the lock again
+			if held == nil {
 				if err := try(ctx); err != nil {
 					return instead(err, lock.ErrHeld, lock.ErrLost)
 				}

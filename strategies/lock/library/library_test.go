@@ -56,8 +56,9 @@ func conforms(t *testing.T, r locktest.Redis) {
 	}
 }
 
-// A client whose clock is decades slow, because it runs in a bubble of package synctest, is kept out, keeps others out,
-// and does not keep them out for good when it has died. In a bubble time stands still while a client waits for Redis.
+// A client whose clock is decades slow, because it runs in a bubble of package synctest,
+// is kept out, keeps others out, and does not keep them out for good when it has died. In
+// a bubble time stands still while a client waits for Redis.
 func TestLibrariesTrustNoClock(t *testing.T) {
 	const ttl = 4 * time.Second
 	for _, library := range libraries {
@@ -128,7 +129,8 @@ func TestLibrariesCountTries(t *testing.T) {
 	}
 }
 
-// A lock is free again after the reply that gave it to somebody was lost, if the library gives it back or is told to.
+// A lock is free again after the reply that gave it to somebody was lost, if the library
+// gives it back or is told to.
 func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {

@@ -48,7 +48,8 @@ var products = []product{
 		}},
 }
 
-// bench is where lockers meet: servers, the keys of one market, and a client of the test's own.
+// bench is where lockers meet: servers, the keys of one market, and a client of
+// the test's own.
 type bench struct {
 	testing.TB
 	product
@@ -136,7 +137,8 @@ func (b *bench) open(env lock.Env) *locker {
 			b.Error(err)
 		}
 	})
-	if zoo, ok := l.(*locker).client.(*zooClient); ok { // a busy machine may be silent for longer than a user should wait
+	// a busy machine may be silent for longer than a user should wait
+	if zoo, ok := l.(*locker).client.(*zooClient); ok {
 		zoo.only.bears(soon)
 	}
 	return l.(*locker)

@@ -12,10 +12,12 @@ import (
 	"github.com/marketsim/marketsim/verify/locktest"
 )
 
-// With all hooks there, no promise stays unchecked. Of three servers, the leader is stopped.
+// With all hooks there, no promise stays unchecked. Of three servers, the
+// leader is stopped.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	// longest is the longest TTL of the suite's workers: it outlasts an election on a busy machine.
+	// longest is the longest TTL of the suite's workers: it outlasts an
+	// election on a busy machine.
 	const longest = 40 * time.Second
 	for _, p := range products {
 		t.Run(p.kind.Name, func(t *testing.T) {
@@ -49,7 +51,8 @@ func TestConforms(t *testing.T) {
 				Lose: func(t testing.TB, name string) {
 					line := b.line(name)
 					clients.Range(func(l, of any) bool {
-						if len(line) > 0 && session(of.(opened).client) == line[0].session { // or it has expired by itself
+						// or it has expired by itself
+						if len(line) > 0 && session(of.(opened).client) == line[0].session {
 							crash(t, l.(lock.Locker))
 						}
 						return true

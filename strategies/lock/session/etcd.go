@@ -33,14 +33,17 @@ var (
 
 const unlock = "unlock"
 
-// Etcd is the Mutex of etcd's client library. A session is an etcd lease. The worker puts a key of its own, bound to
-// it, under the lock's prefix: the key that was created first holds the lock, and everybody else watches the one
-// created before its own. To release is to delete the key. The fence is the revision in which the key was created.
+// Etcd is the Mutex of etcd's client library. A session is an etcd lease. The worker puts
+// a key of its own, bound to it, under the lock's prefix: the key that was created first
+// holds the lock, and everybody else watches the one created before its own. To release
+// is to delete the key. The fence is the revision in which the key was created.
 //
-// What breaks it: what the package comment says. With release=unlock a lock is released by the library's Unlock, which
-// deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost
-// and it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not
-// notice (etcd-io/etcd#22082). Source: etcd's client library, package concurrency.
+// What breaks it: what the package comment says. With release=unlock a lock is
+// released by the library's Unlock, which deletes the key by its name. All
+// acquisitions of a session have the same key. Where the reply to an Unlock was lost
+// and it is sent again after the session has taken the lock again, it deletes the
+// newer key, and the holder does not notice (etcd-io/etcd#22082). Source: etcd's
+// client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
 		Name:         "etcd",
@@ -73,7 +76,8 @@ type etcdClient struct {
 }
 
 func joinEtcd(l *locker, servers []string, patience time.Duration) (client, error) {
-	// After this long a silence the client tests the connection and, if nothing answers, closes it. gRPC allows no less.
+	// After this long a silence the client tests the connection and, if nothing answers,
+	// closes it. gRPC allows no less.
 	const keepAlive, keepAliveAnswer = 10 * time.Second, 2 * time.Second
 	c := &etcdClient{locker: l, unlocks: l.env.Params.Text(releaseParam) == unlock}
 	var err error
@@ -99,7 +103,9 @@ type etcdSession struct {
 	*concurrency.Session
 	id   clientv3.LeaseID
 	term *term
-	busy sync.Map // of each lock that was asked for, a channel that is full while this session has its key in the line
+	// Of each lock that was asked for, a channel that is full while this session
+	// has its key in the line.
+	busy sync.Map
 }
 
 // begin begins another session. ctx bounds only the beginning.
@@ -187,7 +193,8 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		if err == nil {
 			mutex := concurrency.NewMutex(s.Session, url.PathEscape(p.client.env.Key(p.name)))
 			p.session, p.exit, p.mutex = s, exit, mutex
-			// Beside the worker: when ctx ends, the Mutex deletes its key without a bound on the time.
+			// Beside the worker: when ctx ends, the Mutex deletes its key without a
+			// bound on the time.
 			err = p.calls.await(ctx, func() error { return untilThrough(ctx, mutex, how) })
 		}
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
@@ -208,8 +215,9 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 	}
 }
 
-// untilThrough calls how again if a leader or a server was lost during its first request, which makes the key: it is
-// the same key again. Later requests are not repeated, because they may delete the key, late.
+// untilThrough calls how again if a leader or a server was lost during its first request,
+// which makes the key: it is the same key again. Later requests are not repeated, because
+// they may delete the key, late.
 func untilThrough(
 	ctx context.Context, m *concurrency.Mutex, how func(*concurrency.Mutex, context.Context) error,
 ) error {
@@ -231,8 +239,8 @@ func untilThrough(
 	}
 }
 
-// enter waits until this session has no key in a lock's line, because the next one would have the same name: within a
-// session the Mutex lets its holder in again.
+// enter waits until this session has no key in a lock's line, because the next one would
+// have the same name: within a session the Mutex lets its holder in again.
 func (s *etcdSession) enter(ctx context.Context, name string, wait bool) (exit func(), err error) {
 	kept, _ := s.busy.LoadOrStore(name, make(chan struct{}, 1))
 	line := kept.(chan struct{})
@@ -304,7 +312,8 @@ func (c *etcdClient) unlockAgain(ctx context.Context) {
 	c.unanswered.Clear()
 }
 
-// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was sent that kept a session alive.
+// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was
+// sent that kept a session alive.
 func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -315,7 +324,8 @@ func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, 
 	return &keepAlives{ClientStream: stream, client: c}, nil
 }
 
-// keepAlives is the grpc.ClientStream of requests that keep sessions alive, and of the replies.
+// keepAlives is the grpc.ClientStream of requests that keep sessions alive, and
+// of the replies.
 type keepAlives struct {
 	grpc.ClientStream
 	client *etcdClient
@@ -343,8 +353,9 @@ func (k *keepAlives) RecvMsg(m any) error {
 	return nil
 }
 
-// etcdCounter is a stats.Handler that counts requests and replies: those that keep a session alive in the background.
-// Bytes are those of the messages, without HTTP/2's headers.
+// etcdCounter is a stats.Handler that counts requests and replies: those that
+// keep a session alive in the background. Bytes are those of the messages,
+// without HTTP/2's headers.
 type etcdCounter lock.Traffic
 
 type statsKey struct{} // under which the context of a call holds what counts it

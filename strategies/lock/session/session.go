@@ -1,13 +1,17 @@
-// Package session holds the locks that servers of their own keep for as long as a session lasts: [ZooKeeper] and
-// [Etcd]. They are apart from package lock because of what they import.
+// Package session holds the locks that servers of their own keep for as long as
+// a session lasts: [ZooKeeper] and [Etcd]. They are apart from package lock
+// because of what they import.
 //
-// A worker has one session, which its client keeps alive in the background. To take a lock it takes a place in line,
-// which is bound to the session, and waits until the place before its own is gone. When a worker dies, the servers end
-// its session after a time-out, the TTL, and with it all its places. A lease's context ends before that: see [term].
+// A worker has one session, which its client keeps alive in the background. To
+// take a lock it takes a place in line, which is bound to the session, and waits
+// until the place before its own is gone. When a worker dies, the servers end its
+// session after a time-out, the TTL, and with it all its places. A lease's context
+// ends before that: see [term].
 //
-// What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only
-// a store that checks the fence can stop that write. A place that someone removes by hand is missed at the release
-// only. Each acquisition and each release is written to the disks of a majority of the servers.
+// What breaks them: a holder that is paused for longer than the TTL between a check of
+// its context and its write. Only a store that checks the fence can stop that write. A
+// place that someone removes by hand is missed at the release only. Each acquisition and
+// each release is written to the disks of a majority of the servers.
 package session
 
 import (
@@ -23,13 +27,14 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// ErrUnreachable is returned, wrapped, by Kind.New if no server answered in time, and by the functions of a lease whose
-// only server is silent.
+// ErrUnreachable is returned, wrapped, by Kind.New if no server answered in time, and by
+// the functions of a lease whose only server is silent.
 var ErrUnreachable = errors.New("no answer from the lock's servers")
 
 const (
 	connectTimeout = 20 * time.Second // a busy machine is slow, and private servers have just started
-	// abandonTimeout bounds how long a caller that gave up waits until its place is given up, which goes on after that.
+	// abandonTimeout bounds how long a caller that gave up waits until its place is given
+	// up, which goes on after that.
 	abandonTimeout = 2 * time.Second
 	retryEvery     = 20 * time.Millisecond
 )
@@ -45,8 +50,9 @@ type client interface {
 }
 
 type place interface {
-	// take returns when the place is the first in line: the lock is held for the term, under a fence. It waits for others
-	// until a time and returns ErrTimeout or ctx's error then; it returns ErrHeld instead where that time is zero.
+	// take returns when the place is the first in line: the lock is held for the term,
+	// under a fence. It waits for others until a time and returns ErrTimeout or ctx's
+	// error then; it returns ErrHeld instead where that time is zero.
 	take(ctx context.Context, until time.Time) (held *term, fence int64, err error)
 	// leave gives the place up. It returns ErrLost if there was none.
 	leave() error
@@ -58,7 +64,8 @@ var promises = lock.Promises{
 	SurvivesNodeLoss: true, NoticesLoss: true,
 }
 
-// complete adds to a kind what the locks of sessions have in common. join makes a worker's client of its servers.
+// complete adds to a kind what the locks of sessions have in common. join makes a
+// worker's client of its servers.
 func complete(k lock.Kind, servers func(lock.Servers) []string,
 	join func(l *locker, servers []string, patience time.Duration) (client, error),
 ) lock.Kind {
@@ -71,7 +78,8 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 			return nil, fmt.Errorf("%w: %s needs the address of a server", lock.ErrServers, k.Name)
 		}
 		l := &locker{env: env, promises: k.PromisesOf(env.Params), silent: context.Background}
-		l.promises.SurvivesNodeLoss = len(addrs) >= 3 // as far as is known: an address may stand for several servers
+		// As far as is known: an address may stand for several servers.
+		l.promises.SurvivesNodeLoss = len(addrs) >= 3
 		l.closing, l.stop = context.WithCancel(context.Background())
 		l.close = sync.OnceValue(l.end)
 		l.join = func() (err error) {
@@ -148,7 +156,8 @@ func (l *locker) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	return lease, nil
 }
 
-// take takes the lock, or gives its place up: beside the worker if that takes long, at the latest with the session.
+// take takes the lock, or gives its place up: beside the worker if that takes long, at
+// the latest with the session.
 func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -188,7 +197,8 @@ type hold struct {
 	left   atomic.Bool // or is about to be
 }
 
-// release does not wait for a connection that is lost: the place is then given up beside the worker.
+// release does not wait for a connection that is lost: the place is then given
+// up beside the worker.
 func (h *hold) release(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -206,7 +216,8 @@ func (h *hold) release(ctx context.Context) error {
 	return nil
 }
 
-// abandon leaves the session to expire with all its places. The next acquisition begins another one.
+// abandon leaves the session to expire with all its places. The next
+// acquisition begins another one.
 func (h *hold) abandon() {
 	if h.locker.client == h.client {
 		h.locker.client = nil
@@ -214,7 +225,8 @@ func (h *hold) abandon() {
 	}
 }
 
-// leave gives the place up once no call about it is under way. When ctx ends first it goes on beside the worker.
+// leave gives the place up once no call about it is under way. When ctx ends first
+// it goes on beside the worker.
 func (h *hold) leave(ctx context.Context) error {
 	done := make(chan error, 1)
 	h.locker.work.Go(func() { // even if ctx has ended
@@ -233,7 +245,8 @@ func (h *hold) leave(ctx context.Context) error {
 	}
 }
 
-// repeat makes a call until it succeeds or fails for good, over ends, or the Locker is closed.
+// repeat makes a call until it succeeds or fails for good, over ends, or the
+// Locker is closed.
 func (l *locker) repeat(over context.Context, call func(context.Context) error) error {
 	for {
 		ctx, cancel := context.WithTimeout(l.closing, abandonTimeout)
@@ -252,7 +265,8 @@ func (l *locker) repeat(over context.Context, call func(context.Context) error) 
 // calls are under way: a client library does not return as soon as a context ends.
 type calls struct{ sync.WaitGroup }
 
-// await makes a call. When ctx ends first it returns the cause at once, and the call ends by itself.
+// await makes a call. When ctx ends first it returns the cause at once, and the
+// call ends by itself.
 func (c *calls) await(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -267,11 +281,13 @@ func (c *calls) await(ctx context.Context, call func() error) error {
 	}
 }
 
-// A term is a span of time in which a session is known to last. Its context is that of all leases taken in it. It ends
-// when three quarters of the session's time-out have passed since the last request was sent that the servers answered.
-// They count the whole time-out, and from a later moment, when they got the request. The quarter is a margin: a leader
-// decides which sessions expire, and the worker's server may die before it has reported the last requests to it. A
-// lease that is counted from the arrival of a reply, which may be delayed on its way, could outlive its session.
+// A term is a span of time in which a session is known to last. Its context is that of
+// all leases taken in it. It ends when three quarters of the session's time-out have
+// passed since the last request was sent that the servers answered. They count the whole
+// time-out, and from a later moment, when they got the request. The quarter is a margin:
+// a leader decides which sessions expire, and the worker's server may die before it has
+// reported the last requests to it. A lease that is counted from the arrival of a reply,
+// which may be delayed on its way, could outlive its session.
 type term struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -293,7 +309,8 @@ func newTerm(sent time.Time, timeout time.Duration) *term {
 	return t
 }
 
-// proven notes that the servers had the session after a request was sent. It returns false if the term is over.
+// proven notes that the servers had the session after a request was sent. It
+// returns false if the term is over.
 func (t *term) proven(sent time.Time, timeout time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -333,7 +350,8 @@ func (t *term) finish(cause error) {
 	t.timer.Stop()
 }
 
-// unanswered is when requests were sent that have no answer yet, the oldest first: a server answers in order.
+// unanswered is when requests were sent that have no answer yet, the oldest
+// first: a server answers in order.
 type unanswered struct {
 	mu   sync.Mutex
 	sent []time.Time
@@ -345,7 +363,8 @@ func (u *unanswered) send() {
 	u.sent = append(u.sent, time.Now())
 }
 
-// answer returns when the request was sent that is answered now, and whether there are more; ok: there was one.
+// answer returns when the request was sent that is answered now, and whether there
+// are more; ok: there was one.
 func (u *unanswered) answer() (sent time.Time, more, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -131,7 +131,8 @@ func cancelledCreationLeavesNothing(t *testing.T, b *bench) {
 }
 
 func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
-	l, p := b.proxied(b.env("ttl", "8s")) // of which a quarter is what a busy machine may take to notice
+	// Of which a quarter is what a busy machine may take to notice.
+	l, p := b.proxied(b.env("ttl", "8s"))
 	lease := b.acquire(l)
 	next := b.queue(t.Context(), b.open(b.env("timeout", soon.String())))
 	b.until(2)
@@ -153,7 +154,8 @@ func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
 	b.release(successor.lease)
 }
 
-// A session that its worker has left keeps the lock until it expires, and its worker begins another one.
+// A session that its worker has left keeps the lock until it expires, and its
+// worker begins another one.
 func leftSessionExpires(t *testing.T, b *bench) {
 	l := b.open(b.env("ttl", "8s", "timeout", soon.String()))
 	other := b.open(b.env("timeout", soon.String()))
@@ -183,7 +185,8 @@ func shortCutIsSurvived(t *testing.T, b *bench) {
 	}
 }
 
-// A lease that ends late is tried again with a longer TTL: the machine may stop for about as long as the margin.
+// A lease that ends late is tried again with a longer TTL: the machine may stop for
+// about as long as the margin.
 func mutedHolderLetsGoBeforeTheServerDoes(t *testing.T, b *bench) {
 	for ttl := 3 * time.Second; ; ttl *= 3 {
 		l, p := b.proxied(b.env("ttl", ttl.String()))
@@ -274,7 +277,8 @@ func onlyServerIsStopped(t *testing.T, b *bench) {
 	}
 	_, err := l.Try(t.Context(), name)
 	_, errAgain := l.Acquire(t.Context(), name)
-	if took := time.Since(began); took > silence+env.Params.Duration(zooTTL)/3 { // a busy machine has time for it
+	// a busy machine has time for it
+	if took := time.Since(began); took > silence+env.Params.Duration(zooTTL)/3 {
 		t.Errorf("it took %s", took)
 	}
 	for _, err := range []error{err, errAgain, (<-waits).err} {

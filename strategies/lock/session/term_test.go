@@ -23,7 +23,8 @@ import (
 // agreed is the time-out of the sessions of these tests.
 const agreed = 12 * time.Second
 
-// over reports whether a term's context has ended, once nothing more happens without time passing.
+// over reports whether a term's context has ended, once nothing more happens
+// without time passing.
 func over(t *term) bool {
 	synctest.Wait()
 	return t.ctx.Err() != nil
@@ -67,7 +68,8 @@ func greeted() *zooClient {
 	return s
 }
 
-// Neither another connection nor a silence ends a term, if there is an answer in time. New leases are well after it.
+// Neither another connection nor a silence ends a term, if there is an answer in time.
+// New leases are well after it.
 func TestZooKeeperIsHeardOfInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := greeted()
@@ -195,7 +197,8 @@ func (s lateStream) RecvMsg(m any) error {
 	return nil
 }
 
-// A reply that was held up proves only that the server had the session when the request was sent.
+// A reply that was held up proves only that the server had the session when the
+// request was sent.
 func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &etcdSession{id: 7, term: newTerm(time.Now(), agreed)}

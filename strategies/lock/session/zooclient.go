@@ -17,10 +17,12 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// zooBuffer fits a list of thousands of waiters; the client library's default is 1.5 MB, twice for each worker.
+// zooBuffer fits a list of thousands of waiters; the client library's default is
+// 1.5 MB, twice for each worker.
 const zooBuffer = 256 << 10
 
-// zooClient is a worker's client of ZooKeeper. Its session, once expired, is followed by another: the library opens it.
+// zooClient is a worker's client of ZooKeeper. Its session, once expired, is followed by
+// another: the library opens it.
 type zooClient struct {
 	*locker
 	conn *zk.Conn
@@ -66,7 +68,8 @@ const (
 	closeTimeout    = 500 * time.Millisecond
 )
 
-// An onlyServer is what a worker hears of the server at a lock's only address. Nobody can take over from it.
+// An onlyServer is what a worker hears of the server at a lock's only address.
+// Nobody can take over from it.
 type onlyServer struct {
 	mu       sync.Mutex
 	patience time.Duration
@@ -125,7 +128,8 @@ func (c *zooClient) Printf(format string, args ...any) {
 	c.logged = fmt.Sprintf(format, args...)
 }
 
-// greeting notes the first reply on a connection: the timeout of the session, and 0 if it has expired.
+// greeting notes the first reply on a connection: the timeout of the session,
+// and 0 if it has expired.
 func (c *zooClient) greeting(sent time.Time, timeout time.Duration) {
 	c.mu.Lock()
 	c.timeout = timeout
@@ -137,7 +141,8 @@ func (c *zooClient) greeting(sent time.Time, timeout time.Duration) {
 	}
 }
 
-// answered notes when a request was sent that the server has answered. A term that is over is followed by a new one.
+// answered notes when a request was sent that the server has answered. A term that is
+// over is followed by a new one.
 func (c *zooClient) answered(sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +157,8 @@ func (c *zooClient) current() *term {
 	return c.term
 }
 
-// leave implements client. To close the connection of the client library would end the session.
+// leave implements client. To close the connection of the client library would
+// end the session.
 func (c *zooClient) leave() error {
 	c.mu.Lock()
 	c.left = true
@@ -165,7 +171,8 @@ func (c *zooClient) leave() error {
 	return nil
 }
 
-// close ends the session. The client library would wait for a server that does not answer until its time-outs.
+// close ends the session. The client library would wait for a server that does
+// not answer until its time-outs.
 func (c *zooClient) close() error {
 	patience := closeTimeout
 	if c.only != nil && c.only.isSilent().Err() != nil {
@@ -206,10 +213,12 @@ func (c *zooClient) wrap(conn net.Conn) *zooConn {
 	return &zooConn{Conn: conn, client: c, received: bufio.NewReader(conn)}
 }
 
-// zooConn is a connection that tells its session when each request was sent that the server has answered. For that it
-// reads the first bytes of each packet, because the client library reports neither this nor the timeout that the server
-// chose. A watch's event proves nothing: the server sends it without having heard from the client. Requests of our own
-// would be more load on the servers that are measured, and leave the timeout unknown.
+// zooConn is a connection that tells its session when each request was sent that the
+// server has answered. For that it reads the first bytes of each packet, because the
+// client library reports neither this nor the timeout that the server chose. A
+// watch's event proves nothing: the server sends it without having heard from the
+// client. Requests of our own would be more load on the servers that are measured,
+// and leave the timeout unknown.
 type zooConn struct {
 	net.Conn
 	client   *zooClient
@@ -223,7 +232,8 @@ type zooConn struct {
 }
 
 const (
-	// A packet begins with its length. The version and the timeout follow in a greeting, else the request's number.
+	// A packet begins with its length. The version and the timeout follow in a greeting,
+	// else the request's number.
 	zooHead      = 12
 	zooEvent     = -1 // the number of what is no reply
 	zooHeartbeat = -2 // the number of a request that only keeps the session
@@ -240,7 +250,8 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// SetReadDeadline bounds the wait for the first reply: ZooKeeper 3.8.0 is silent while it loads its data.
+// SetReadDeadline bounds the wait for the first reply: ZooKeeper 3.8.0 is
+// silent while it loads its data.
 func (c *zooConn) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(greetingTimeout); !c.answered && t.After(latest) {
 		t = latest
@@ -285,7 +296,8 @@ func (c *zooConn) packet(number int32, more uint32) {
 	c.answered = true
 }
 
-// count counts a request or, without commands, a reply or event. Requests sent together are one round trip.
+// count counts a request or, without commands, a reply or event. Requests sent
+// together are one round trip.
 func (c *zooConn) count(number int32, counts backend.Counts) {
 	into := c.client.env.Traffic.Servers
 	switch {

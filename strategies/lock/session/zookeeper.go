@@ -21,17 +21,21 @@ import (
 var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
 	"session timeout: how long a dead holder keeps the lock; the server may make it longer or shorter").As(param.Lease)
 
-// ZooKeeper is ZooKeeper's lock recipe. A worker makes an ephemeral sequential node under the lock's node and lists
-// them all: the lowest number holds the lock, and everybody else watches the one node before its own, so that a release
-// wakes one waiter. To release is to delete the node. Its fence is the node's czxid, the number of the transaction that
-// made it, because the sequence starts again at 0 when the lock's node is made anew. A node carries a random token in
-// its name, by which its worker finds it when the reply to its creation was lost. The lock's own nodes are containers,
-// which the server removes a minute or two after the last node in them is gone.
+// ZooKeeper is ZooKeeper's lock recipe. A worker makes an ephemeral sequential node under
+// the lock's node and lists them all: the lowest number holds the lock, and everybody
+// else watches the one node before its own, so that a release wakes one waiter. To
+// release is to delete the node. Its fence is the node's czxid, the number of the
+// transaction that made it, because the sequence starts again at 0 when the lock's node
+// is made anew. A node carries a random token in its name, by which its worker finds it
+// when the reply to its creation was lost. The lock's own nodes are containers, which the
+// server removes a minute or two after the last node in them is gone.
 //
-// Where there is one address, nobody can take over: when its server has said nothing for three seconds, acquisitions
-// fail with [ErrUnreachable], and releases are not waited for.
+// Where there is one address, nobody can take over: when its server has said
+// nothing for three seconds, acquisitions fail with [ErrUnreachable], and
+// releases are not waited for.
 //
-// What breaks it: what the package comment says. Source: ZooKeeper Recipes and Solutions, "Locks".
+// What breaks it: what the package comment says. Source: ZooKeeper Recipes and
+// Solutions, "Locks".
 func ZooKeeper() lock.Kind {
 	return complete(lock.Kind{
 		Name:     "zookeeper",
@@ -68,7 +72,8 @@ type zooPlace struct {
 	unsure bool   // there may be a node whose path we do not know
 }
 
-// take implements place. It goes on after lost connections and sessions for as long as it may wait.
+// take implements place. It goes on after lost connections and sessions for as
+// long as it may wait.
 func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
 	silent := p.client.silent()
 	ctx, stop := context.WithCancel(ctx)
@@ -118,7 +123,8 @@ type line struct {
 	term  *term
 }
 
-// look makes our node if there is none, and looks at the line. If it is to wait, it watches the node before ours.
+// look makes our node if there is none, and looks at the line. If it is to wait, it
+// watches the node before ours.
 func (p *zooPlace) look(waits bool) (line, error) {
 	conn, current := p.client.conn, p.client.current()
 	if err := p.enter(); err != nil {
@@ -153,7 +159,8 @@ func (p *zooPlace) look(waits bool) (line, error) {
 	return line{ahead: gone}, err
 }
 
-// before returns the name of the node before ours; found is false when ours is not among them.
+// before returns the name of the node before ours; found is false when ours is
+// not among them.
 func before(names []string, own string) (ahead string, found bool) {
 	for _, name := range names {
 		found = found || name == own
@@ -164,7 +171,8 @@ func before(names []string, own string) (ahead string, found bool) {
 	return ahead, found
 }
 
-// number is the sequence number at the end of a node's name, which the server makes ten digits long.
+// number is the sequence number at the end of a node's name, which the server
+// makes ten digits long.
 func number(name string) string { return name[max(0, len(name)-10):] }
 
 // enter makes our node, unless there is one.
@@ -229,8 +237,9 @@ func (p *zooPlace) leave() error {
 	})
 }
 
-// lasting reports whether an error does not go away by itself, as do those of a lost connection or session and of a
-// node that somebody removed: after these it is unknown whether the server did what it was asked for.
+// lasting reports whether an error does not go away by itself, as do those of a lost
+// connection or session and of a node that somebody removed: after these it is unknown
+// whether the server did what it was asked for.
 func lasting(err error) bool {
 	return slices.ContainsFunc([]error{
 		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrInvalidFlags,

@@ -1,5 +1,6 @@
-// Package suite is what the conformance suites of purchasers (verify/markettest) and of locks (verify/locktest)
-// share: it runs their checks, and holds the fixture that a check works with.
+// Package suite is what the conformance suites of purchasers (verify/markettest)
+// and of locks (verify/locktest) share: it runs their checks, and holds the
+// fixture that a check works with.
 package suite
 
 import (
@@ -40,7 +41,8 @@ type Result struct {
 	Missing string // what the check lacked
 }
 
-// Run runs each check as a subtest, and returns what became of those that were asked for, by their names.
+// Run runs each check as a subtest, and returns what became of those that were
+// asked for, by their names.
 func (s Suite[F]) Run(t *testing.T) map[string]Result {
 	var mu sync.Mutex
 	results := map[string]Result{}
@@ -68,7 +70,8 @@ func (s Suite[F]) Run(t *testing.T) map[string]Result {
 	return results
 }
 
-// On runs one check, unless it belongs to a promise that was not made, and calls done after the check's cleanups.
+// On runs one check, unless it belongs to a promise that was not made, and calls
+// done after the check's cleanups.
 func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
 	t.Helper()
 	f := New(t, s.Patience)
@@ -87,13 +90,16 @@ func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
 // A Fixture is what one check works with.
 type Fixture struct {
 	testing.TB
-	Ctx      context.Context // lives until the check's cleanups are done, or until long after the check should have ended
-	Patience time.Duration   // for what should happen at once; it passes only if what is tested fails
-	missing  string          // what the check lacks
-	needless bool            // the check does not apply
+	// Lives until the check's cleanups are done, or until long after the check
+	// should have ended.
+	Ctx      context.Context
+	Patience time.Duration // for what should happen at once; it passes only if what is tested fails
+	missing  string        // what the check lacks
+	needless bool          // the check does not apply
 }
 
-// New returns a Fixture whose context has a deadline, so that what hangs fails in the call that hangs.
+// New returns a Fixture whose context has a deadline, so that what hangs fails
+// in the call that hangs.
 func New(t testing.TB, patience time.Duration) *Fixture {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*patience)
 	t.Cleanup(cancel)
@@ -121,7 +127,8 @@ type Call struct {
 	Err    error // set before Done is closed
 }
 
-// Start starts a call. At the end of the check its context is cancelled, and the check waits for its end.
+// Start starts a call. At the end of the check its context is cancelled, and
+// the check waits for its end.
 func (f *Fixture) Start(do func(context.Context) error) *Call {
 	ctx, cancel := context.WithCancel(f.Ctx)
 	c := &Call{Cancel: cancel, Done: make(chan struct{})}
@@ -150,7 +157,8 @@ func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
 	}
 }
 
-// Reaches reports whether a worker comes to a point, which closes a channel, before its call or the patience ends.
+// Reaches reports whether a worker comes to a point, which closes a channel, before
+// its call or the patience ends.
 func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
 	select {
 	case <-point:
@@ -161,7 +169,8 @@ func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
 	return false
 }
 
-// Server starts a server for the length of the test: a private redis-server if one is installed, else miniredis.
+// Server starts a server for the length of the test: a private redis-server if one
+// is installed, else miniredis.
 func Server(t testing.TB) *backend.Server {
 	t.Helper()
 	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{})
@@ -176,8 +185,8 @@ func Server(t testing.TB) *backend.Server {
 	return s
 }
 
-// Repeat calls try until it returns true, and reports whether it did. The last call begins after limit, since the
-// machine may have stopped before.
+// Repeat calls try until it returns true, and reports whether it did. The last call
+// begins after limit, since the machine may have stopped before.
 func Repeat(limit time.Duration, try func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		last := time.Now().After(deadline)
@@ -187,7 +196,8 @@ func Repeat(limit time.Duration, try func() bool) bool {
 	}
 }
 
-// Proxies are between a worker and its servers. A worker with nil connects directly: it cannot be held, or crash.
+// Proxies are between a worker and its servers. A worker with nil connects directly:
+// it cannot be held, or crash.
 type Proxies struct {
 	mu    sync.Mutex
 	addrs []string // of the servers, in the order in which the worker asked for them
@@ -201,7 +211,8 @@ func (f *Fixture) NewProxies() *Proxies {
 	return p
 }
 
-// Through returns the address at which the worker reaches the server at addr, host:port. It fails without a free port.
+// Through returns the address at which the worker reaches the server at addr, host:port.
+// It fails without a free port.
 func (p *Proxies) Through(addr string) (string, error) {
 	if p == nil {
 		return addr, nil
@@ -244,14 +255,16 @@ func (p *Proxies) Each(do func(*wire.Proxy)) bool {
 }
 
 const (
-	// LongestHold is shorter than client libraries wait for a reply (go-redis 3 s), and then send their request again.
+	// LongestHold is shorter than client libraries wait for a reply (go-redis 3 s), and
+	// then send their request again.
 	LongestHold = 2 * time.Second
 
 	mostRequests = 50 // of one operation
 	mostRounds   = 10
 )
 
-// A Hold holds one operation of a worker, once: before its n-th request to one of its servers.
+// A Hold holds one operation of a worker, once: before its n-th request to one
+// of its servers.
 type Hold struct {
 	server, nth int
 	proxies     *Proxies
@@ -259,7 +272,8 @@ type Hold struct {
 	trap        *wire.Trap
 }
 
-// Arm has the next operation of a worker held. It reports false if the worker has not spoken to such a server yet.
+// Arm has the next operation of a worker held. It reports false if the worker has not
+// spoken to such a server yet.
 func (h *Hold) Arm(p *Proxies) bool {
 	h.proxies = p
 	var spoken []*wire.Proxy
@@ -296,9 +310,10 @@ func (h *Hold) String() string {
 	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
 }
 
-// AtEach holds an operation before each request to each server. A try returns false if the operation did not come to
-// the request; it is made once more, because a busy machine may be the cause. The check is unchecked if no operation
-// came to any in several rounds: a client of several servers, such as etcd's, may use another one each time.
+// AtEach holds an operation before each request to each server. A try returns false if
+// the operation did not come to the request; it is made once more, because a busy machine
+// may be the cause. The check is unchecked if no operation came to any in several rounds:
+// a client of several servers, such as etcd's, may use another one each time.
 func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
 	f.Helper()
 	held := false
@@ -319,7 +334,8 @@ func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
 	}
 }
 
-// Comes waits until the call is held. It reports false when the call has ended, and nothing is held any more.
+// Comes waits until the call is held. It reports false when the call has ended,
+// and nothing is held any more.
 func (f *Fixture) Comes(c *Call, h *Hold) bool {
 	f.Cleanup(h.Open) // before the call is waited for
 	held := f.Reaches(c, h.trap.Reached())

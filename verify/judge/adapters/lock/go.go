@@ -1,7 +1,7 @@
 //go:build ignore
 
-// SET NX PX and a script that compares and deletes, with go-redis, for marketsim judge. Build it in a module that
-// requires github.com/redis/go-redis/v9.
+// SET NX PX and a script that compares and deletes, with go-redis, for marketsim judge.
+// Build it in a module that requires github.com/redis/go-redis/v9.
 package main
 
 import (

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// A purchase by one script, with go-redis, for marketsim judge --purchase and run --exec. Build it in a module that
-// requires github.com/redis/go-redis/v9.
+// A purchase by one script, with go-redis, for marketsim judge --purchase and run --exec.
+// Build it in a module that requires github.com/redis/go-redis/v9.
 package main
 
 import (
