@@ -38,7 +38,7 @@ var (
 //
 // What breaks it: what the package comment says. The library waits 5 % of the TTL for a
 // reply and then tries again: it takes a silent server for a lock that is held. Source:
-// github.com/go-redsync/redsync v4.18.0.
+// github.com/go-redsync/redsync v4.18.1.
 func Redsync() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redsync",
