@@ -103,20 +103,16 @@ func BookTable(run *result.Run) *Table {
 	}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
 	t.names = 3
-	groups := measured(run)
 	for _, pub := range reference.Table() {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
-		i := slices.IndexFunc(groups, func(g result.Group) bool {
-			return g.Spec() == pub.Locking && g.Mix == result.Mix{Sellers: pub.Listers, Buyers: pub.Buyers}
-		})
-		if i < 0 {
+		if g, found := groupOf(run, pub); !found {
 			t.Add(load, pub.Locking, "not measured")
 		} else {
-			who := strings.TrimSuffix("measured; "+groups[i].Problem(), "; ")
-			t.Add(append([]string{load, pub.Locking, who}, counts(groups[i], run)...)...)
+			who := strings.TrimSuffix("measured; "+g.Problem(), "; ")
+			t.Add(append([]string{load, pub.Locking, who}, counts(g, run)...)...)
 		}
 		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
-			quotient(pub.Retries, pub.Bought), printed(pub.WaitMS)+" ms")
+			retriesPerPurchase(pub).text(result.Number), printed(pub.WaitMS)+" ms")
 	}
 	return t
 }
@@ -125,12 +121,8 @@ func BookTable(run *result.Run) *Table {
 // are scaled to the book's time.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
-		m := result.MetricNamed(name)
-		if name == "listed" || name == "bought" || name == "retries" {
-			of := m.Of
-			m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
-		}
-		i := median(g, m, max(run.Manifest.Config.Trials, compare.Fewest(1)))
+		m := inBookTime(result.MetricNamed(name))
+		i := median(g, m, bookRounds(run))
 		cells = append(cells, Number(i.Center, m.Unit)+reach(i))
 	}
 	return cells
@@ -153,23 +145,7 @@ func scaling(run *result.Run) []string {
 		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
 }
 
-func printed(v reference.Value) string { return bound(v.Below, "<") + Number(v.Number, result.Number) }
-
-// quotient divides two printed numbers: over an upper bound, the quotient is a lower
-// bound, and the other way round.
-func quotient(a, b reference.Value) string {
-	if b.Number == 0 || a.Below && b.Below {
-		return none
-	}
-	return bound(b.Below, ">") + bound(a.Below, "<") + Number(a.Number/b.Number, result.Number)
-}
-
-func bound(is bool, sign string) string {
-	if is {
-		return sign
-	}
-	return ""
-}
+func printed(v reference.Value) string { return publishedAs(v).text(result.Number) }
 
 func claimTable(claims []result.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if").

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -28,22 +27,31 @@ type Figure struct {
 type Scale struct {
 	Label string
 	Unit  result.Unit
-	Log   bool    // without 0
+	Log   bool    // without 0, unless Zero
+	Zero  bool    // a logarithmic scale has a place for 0, apart from the others
 	Mark  float64 // a value to draw a line at; 0: none
 }
 
 // A Panel is a part of a figure, with dots or with lines.
 type Panel struct {
 	Title string
+	X     *Scale // of its dots; nil: the figure's
 	Dots  []Dot
 	Lines []Curve
 }
 
 // A Dot is one value with its label, and its interval; Low and High are
-// infinite where there is none.
+// infinite where there is none. What is NaN is left out.
 type Dot struct {
 	Label            string
 	Value, Low, High float64
+	Published        *Published // what others published beside it; nil: nothing
+}
+
+// Published is a number as others printed it, which may be a bound of it.
+type Published struct {
+	Value        float64
+	Below, Above bool // it is printed as less, or more, than Value
 }
 
 // A Curve is the values of one strategy; what is NaN is left out.
@@ -54,7 +62,7 @@ type Curve struct {
 
 // Figures are those that a run has something for.
 func Figures(run *result.Run) []Figure {
-	all := []Figure{throughput(run), latencies(run), rates(run)}
+	all := []Figure{Book(run), throughput(run), latencies(run), rates(run)}
 	if len(run.Manifest.Config.Axes) > 0 {
 		all = []Figure{swept(run), rates(run)}
 	}
@@ -72,7 +80,7 @@ func throughput(run *result.Run) Figure {
 	for _, g := range measured(run) {
 		if g.Rate == 0 {
 			p, i := f.panel(g.Place()), median(g, rate, run.Manifest.Config.Trials)
-			p.Dots = append(p.Dots, Dot{again(g.Strategy), i.Center, i.Low, i.High})
+			p.Dots = append(p.Dots, Dot{Label: again(g.Strategy), Value: i.Center, Low: i.Low, High: i.High})
 		}
 	}
 	return f
@@ -159,52 +167,4 @@ func rates(run *result.Run) Figure {
 		}
 	}
 	return f
-}
-
-func (s Scale) span(values []float64) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, v := range append(values, s.Mark) {
-		if s.drawable(v) && (v != 0 || len(values) > 0) { // a mark of 0 is none
-			low, high = min(low, v), max(high, v)
-		}
-	}
-	if low > high {
-		low, high = 1, 10
-	}
-	if s.Log {
-		return low / 1.1, high * 1.1
-	}
-	return min(0, low), max(high*1.05, low+1e-9)
-}
-
-// drawable reports whether a value has a place on the scale. A logarithmic
-// scale has none for 0.
-func (s Scale) drawable(v float64) bool {
-	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
-	return finite && (v > 0 || !s.Log)
-}
-
-func (s Scale) ticks(low, high float64) (all []float64) {
-	if s.Log {
-		steps := []float64{1, 2, 5}
-		if high/low > 200 {
-			steps = steps[:1]
-		}
-		for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
-			for _, step := range steps {
-				if v := decade * step; v >= low && v <= high {
-					all = append(all, v)
-				}
-			}
-		}
-		return all
-	}
-	step := math.Pow(10, math.Floor(math.Log10(high-low)))
-	for (high-low)/step < 3 {
-		step /= 2
-	}
-	for i := math.Ceil(low / step); i*step <= high && len(all) < 12; i++ {
-		all = append(all, i*step)
-	}
-	return all
 }

@@ -172,6 +172,24 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestZero: a logarithmic scale that has a place for 0 shows it apart from, and before,
+// all other values; others leave it out.
+func TestZero(t *testing.T) {
+	values := []float64{0, 0.01, 5}
+	r := newRuler(Scale{Log: true, Zero: true}, values, 100, 0) // from the bottom upwards
+	if marks := r.marks(); r.at(0) != 100 || r.at(0.01) > 100-zeroGap || r.at(5) < 0 || marks[0] != 0 || len(marks) < 3 {
+		t.Errorf("0 stands at %v, 0.01 at %v, 5 at %v; marks %v", r.at(0), r.at(0.01), r.at(5), marks)
+	}
+	for _, s := range []Scale{{Log: true}, {Log: true, Zero: true}} {
+		if r := newRuler(s, values[1:], 0, 100); r.zero || slices.Contains(r.marks(), 0) {
+			t.Errorf("without a 0 it has the marks %v", r.marks())
+		}
+	}
+	if (Scale{Log: true}).drawable(0) {
+		t.Error("0 is drawable on a logarithmic scale")
+	}
+}
+
 // TestTicks: some, round, and within the scale.
 func TestTicks(t *testing.T) {
 	for _, c := range []struct {

@@ -18,16 +18,16 @@ type Named struct {
 	Run  *result.Run
 }
 
-// Run is the report of a run: the book's tables and claims, what is faster, the best of a
-// sweep, figures, and all rows.
+// Run is the report of a run: its figures, then the book's tables and claims, the best of
+// a sweep, what is faster, and all rows.
 func Run(run *result.Run) *Doc {
 	compared := compare.Of(run)
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
-	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared))
 	for _, f := range Figures(run) {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
-	d.Blocks = append(d.Blocks, rowBlocks(run)...)
+	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared),
+		rowBlocks(run))
 	return d
 }
 

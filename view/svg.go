@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -17,11 +16,7 @@ import (
 // The sizes of a figure, in units of its viewBox.
 const (
 	figureWidth = 720.0
-	dotHeight   = 22.0 // of each dot
-	panelHeight = 260.0
 	head        = 34.0 // above the first panel
-	panelHead   = 24.0
-	foot        = 44.0 // below a panel: ticks and the axis' label
 	letter      = 7.0  // about how wide one is
 	colours     = 8    // for lines, see figureTemplate
 )
@@ -87,144 +82,6 @@ func (d *drawing) stroke(class string, points ...float64) {
 }
 
 func round1(v float64) float64 { return math.Round(10*v) / 10 }
-
-// A ruler says where a value lies between two ends of a drawing.
-type ruler struct {
-	Scale
-	low, high, from, to float64
-}
-
-func newRuler(s Scale, values []float64, from, to float64) ruler {
-	low, high := s.span(values)
-	return ruler{s, low, high, from, to}
-}
-
-func (r ruler) at(v float64) float64 {
-	part := (v - r.low) / (r.high - r.low)
-	if r.Log {
-		part = math.Log(v/r.low) / math.Log(r.high/r.low)
-	}
-	return r.from + part*(r.to-r.from)
-}
-
-func (r ruler) below(d *drawing, top, bottom float64) {
-	for _, v := range r.ticks(r.low, r.high) {
-		d.stroke("grid", r.at(v), top, r.at(v), bottom)
-		d.write("tick", "middle", Number(v, r.Unit), r.at(v), bottom+16)
-	}
-	if r.Mark != 0 {
-		d.stroke("limit", r.at(r.Mark), top, r.at(r.Mark), bottom)
-	}
-}
-
-func (r ruler) label(d *drawing, bottom float64) {
-	d.write("label", "middle", r.Label, (r.from+r.to)/2, bottom+34)
-}
-
-// left draws the ticks of a ruler that lies at the left of a panel.
-func (r ruler) left(d *drawing, left, right float64) {
-	for _, v := range r.ticks(r.low, r.high) {
-		d.stroke("grid", left, r.at(v), right, r.at(v))
-		d.write("tick", "end", Number(v, r.Unit), left-6, r.at(v)+4)
-	}
-	if r.Mark != 0 {
-		d.stroke("limit", left, r.at(r.Mark), right, r.at(r.Mark))
-	}
-}
-
-func (f Figure) drawDots(d *drawing) {
-	longest, values := 0, []float64{}
-	for _, p := range f.Panels {
-		for _, dot := range p.Dots {
-			longest = max(longest, len([]rune(dot.Label)))
-			values = append(values, dot.Value, dot.Low, dot.High)
-		}
-	}
-	left := 24 + letter*float64(longest)
-	d.Width = max(figureWidth, left+figureWidth/2)
-	x := newRuler(f.X, values, left, d.Width-60)
-	bottom := 0.0
-	for _, p := range f.Panels {
-		top := d.Height
-		if len(f.Panels) > 1 || p.Title != "" {
-			d.write("panel", "start", p.Title, 8, top+16)
-			top += panelHead
-		}
-		bottom = top + dotHeight*float64(len(p.Dots))
-		for j, dot := range p.Dots {
-			y := top + dotHeight*(float64(j)+0.5)
-			d.write("name", "end", dot.Label, left-10, y+4)
-			if x.drawable(dot.Low) && x.drawable(dot.High) {
-				d.stroke("interval c0", x.at(dot.Low), y, x.at(dot.High), y)
-			}
-			if x.drawable(dot.Value) {
-				d.Marks = append(d.Marks, mark{"c0", round1(x.at(dot.Value)), round1(y)})
-				end := x.at(dot.Value)
-				if x.drawable(dot.High) {
-					end = x.at(dot.High)
-				}
-				d.write("value", "start", Number(dot.Value, f.X.Unit), end+8, y+4)
-			}
-		}
-		x.below(d, top, bottom)
-		d.Height = bottom + 22
-	}
-	x.label(d, bottom)
-	d.Height = bottom + foot
-}
-
-func (f Figure) drawLines(d *drawing) {
-	longest, xs, ys := 0, []float64{}, []float64{}
-	colour := map[string]int{}
-	for _, p := range f.Panels {
-		for _, l := range p.Lines {
-			longest = max(longest, len([]rune(l.Label)))
-			xs = append(xs, l.X...)
-			ys = append(ys, l.Y...)
-			if _, found := colour[l.Label]; !found {
-				colour[l.Label] = len(colour) % colours
-			}
-		}
-	}
-	left := 64.0
-	for _, v := range f.Y.ticks(f.Y.span(ys)) {
-		left = max(left, 16+letter*float64(len(Number(v, f.Y.Unit))))
-	}
-	names := 26 + letter*float64(longest)
-	right := max(figureWidth-names, figureWidth*2/3)
-	d.Width = right + names
-	x := newRuler(f.X, xs, left, right)
-	for _, p := range f.Panels {
-		top := d.Height + panelHead
-		bottom := top + panelHeight
-		y := newRuler(f.Y, ys, bottom, top)
-		d.write("panel", "start", strings.TrimPrefix(p.Title+": "+f.Y.Label, ": "), 8, top-8)
-		x.below(d, top, bottom)
-		x.label(d, bottom)
-		y.left(d, left, right)
-		last := -math.MaxFloat64 // where the name above stands
-		ends := func(l Curve) float64 { return y.at(l.Y[len(l.Y)-1]) }
-		// So that names do not cross.
-		byEnd := func(a, b Curve) int { return cmp.Compare(ends(a), ends(b)) }
-		for _, l := range slices.SortedStableFunc(slices.Values(p.Lines), byEnd) {
-			class := fmt.Sprintf("c%d", colour[l.Label])
-			var points []float64
-			for i := range l.X {
-				if x.drawable(l.X[i]) && y.drawable(l.Y[i]) {
-					points = append(points, x.at(l.X[i]), y.at(l.Y[i]))
-					d.Marks = append(d.Marks, mark{class, round1(x.at(l.X[i])), round1(y.at(l.Y[i]))})
-				}
-			}
-			if len(points) == 0 {
-				continue
-			}
-			d.stroke("line "+class, points...)
-			last = max(last+14, points[len(points)-1]+4)
-			d.write("key "+class, "start", l.Label, right+10, last)
-		}
-		d.Height = bottom + foot
-	}
-}
 
 // The sizes of a sequence diagram, in units of its viewBox.
 const (
