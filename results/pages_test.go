@@ -58,8 +58,8 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 		rewrite(t, path, before, after)
 	}
 	n := len(compared.FindAllString(text(t, "../docs/answers.md"), -1))
-	if n < 5 || !strings.Contains(text(t, "../README.md"), "<!-- from results/book-") {
-		t.Errorf("README.md does not show the book's table, or docs/answers.md has %d answers only", n)
+	if n < 5 || !strings.Contains(text(t, "../docs/book.md"), "<!-- from results/book-") {
+		t.Errorf("docs/book.md does not show the book's table, or docs/answers.md has %d answers only", n)
 	}
 }
 

@@ -27,25 +27,222 @@ var ways = [][2]string{
 	{"lua-shared", "one script, one connection shared by all"},
 }
 
-// TestREADME: its first screen has the question, three facts and a picture of what is
-// stored, and the commands; and a newcomer reads it to its end. With -update the facts
-// and the picture are written.
+// TestREADME: its first screen says what marketsim is, and has the book's question with
+// its answer; it ends before a newcomer stops reading. With -update its tables, outputs,
+// numbers and pictures are written.
 func TestREADME(t *testing.T) {
-	folders := glob(t, "strategies-*")
-	run, picture := readRun(t, folders[len(folders)-1]), "../docs/pictures/strategies.svg"
-	var drawn bytes.Buffer
-	testkit.Succeeds(t, view.SVG(&drawn, inWords(t, run)))
-	rewrite(t, picture, text(t, picture), drawn.String())
-	inPage(t, "../README.md", "facts", scripted(t, run)+paused(t)+judgedLocks(t))
+	const readme = "../README.md"
+	book := readRun(t, latest(t, "book-*"))
+	strategies := readRun(t, latest(t, "strategies-*"))
 
-	lines := strings.SplitAfter(text(t, "../README.md"), "\n")
-	screen := strings.Join(lines[:20], "")
-	if !regexp.MustCompile(`(?s)\?\*\*.*<!-- facts -->.*\.svg.*git clone.*reproduce.*go test`).MatchString(screen) {
+	inPage(t, readme, "question", markdown(t, view.WatchBesideLocks(book)))
+	inPage(t, readme, "output: reproduce", output(t,
+		"go run ./cmd/marketsim reproduce    # the table above and the book's claims, on your machine: 2 minutes",
+		view.Run(book), 1))
+	inPage(t, readme, "output: compare", output(t,
+		"marketsim compare watch coarse fine lua    # which way is faster, and by how much? 4 minutes",
+		view.Run(only(t, strategies, "watch", "coarse", "fine", "lua")), 8))
+	inPage(t, readme, "output: faults", output(t,
+		"marketsim faults --scenario pause --lock set-px    # "+told(finding(t, readFaults(t), "pause", "set-px")),
+		view.Faults(onlyFinding(t, "pause", "set-px")), 10))
+	factsInSentences(t, readme, book, strategies)
+
+	var drawn bytes.Buffer
+	picture := "../docs/pictures/strategies.svg"
+	testkit.Succeeds(t, view.SVG(&drawn, inWords(t, strategies)))
+	rewrite(t, picture, text(t, picture), drawn.String())
+
+	lines := strings.SplitAfter(text(t, readme), "\n")
+	screen := strings.Join(lines[:40], "")
+	if !regexp.MustCompile(`(?s)a benchmark and a fault tester.*WATCH cost.*retries/purchase.*60 times.*reproduce`).MatchString(screen) {
 		t.Errorf("the first screen of README.md lacks something:\n%s", screen)
 	}
-	if n := len(lines) - 1; n > 130 {
-		t.Errorf("README.md has %d lines, and 130 are enough: the rest belongs to docs/", n)
+	if n := len(lines) - 1; n > 170 {
+		t.Errorf("README.md has %d lines, and 170 are enough: the rest belongs to docs/", n)
 	}
+}
+
+// TestBook: docs/book.md has the verdict on each claim of the book, and the figure of its
+// tables. With -update both are written.
+func TestBook(t *testing.T) {
+	run := readRun(t, latest(t, "book-*"))
+	page := view.Run(run)
+	claims := slices.IndexFunc(page.Blocks, func(b view.Block) bool { return b.Heading == "Claims" })
+	if claims < 0 {
+		t.Fatal("the stored run judges no claims")
+	}
+	inPage(t, "../docs/book.md", "claims", markdown(t, page.Blocks[claims].Table))
+
+	var drawn bytes.Buffer
+	picture := "../docs/pictures/book.svg"
+	testkit.Succeeds(t, view.SVG(&drawn, view.Book(run)))
+	rewrite(t, picture, text(t, picture), drawn.String())
+}
+
+// latest is the newest of the stored runs whose folders match a pattern.
+func latest(t *testing.T, pattern string) string {
+	t.Helper()
+	folders := glob(t, pattern)
+	return folders[len(folders)-1]
+}
+
+// medianOf is a metric of a strategy under a mix: the median of its rounds, as reports print it.
+func medianOf(t *testing.T, run *result.Run, strategy string, mix result.Mix, metric string) string {
+	t.Helper()
+	groups := run.Groups()
+	i := slices.IndexFunc(groups, func(g result.Group) bool { return g.Spec() == strategy && g.Mix == mix })
+	if i < 0 {
+		t.Fatalf("the run has no %s at %s", strategy, mix)
+	}
+	m := result.MetricNamed(metric)
+	return view.Number(compare.Median(groups[i].Values(m)).Center, m.Unit)
+}
+
+// only is a run with some of its strategies at 5x5, each compared with the first.
+func only(t *testing.T, run *result.Run, strategies ...string) *result.Run {
+	t.Helper()
+	less := *run
+	less.Rows, less.Manifest.Config.Points = nil, nil
+	for _, strategy := range strategies {
+		is := func(p result.Point) bool { return p.Strategy == strategy && p.Place() == "5x5" }
+		i := slices.IndexFunc(run.Manifest.Config.Points, is)
+		if i < 0 {
+			t.Fatalf("the run has no %s at 5x5", strategy)
+		}
+
+		less.Manifest.Config.Points = append(less.Manifest.Config.Points, run.Manifest.Config.Points[i])
+		for _, row := range run.Rows {
+			if is(row.Point) {
+				less.Rows = append(less.Rows, row)
+			}
+		}
+	}
+	return &less
+}
+
+// onlyFinding is the stored table of faults with one cell alone.
+func onlyFinding(t *testing.T, scenario, lock string) *verify.Faults {
+	t.Helper()
+	less := *readFaults(t)
+	less.Findings = []verify.Finding{finding(t, &less, scenario, lock)}
+	less.Subjects = []string{lock}
+	less.Scenarios = slices.DeleteFunc(slices.Clone(less.Scenarios), func(s verify.Scenario) bool { return s.Name != scenario })
+	return &less
+}
+
+// output is a command and what it prints as text, for a page: from what was found on,
+// some lines. What is left out is "...".
+func output(t *testing.T, command string, d *view.Doc, most int) string {
+	t.Helper()
+	var b bytes.Buffer
+	testkit.Succeeds(t, view.Text(&b, d))
+	_, found, ok := strings.Cut(b.String(), "\n- ")
+	if !ok {
+		t.Fatalf("nothing was found:\n%s", b.String())
+	}
+
+	lines := strings.Split("- "+strings.TrimSpace(found), "\n")
+	if len(lines) > most {
+		lines = append(lines[:most], "...")
+	}
+	var indented strings.Builder
+	for _, line := range append([]string{command, "..."}, lines...) {
+		indented.WriteString(strings.TrimRight("    "+line, " ") + "\n")
+	}
+	return indented.String()
+}
+
+// factsInSentences writes the numbers and names of README's findings into its sentences.
+func factsInSentences(t *testing.T, readme string, book, strategies *result.Run) {
+	t.Helper()
+	times := func(run *result.Run, a, b, place string) string {
+		c := comparedWith(t, run, a, b, place)
+		return fmt.Sprintf("%.2g", c.Ratio)
+	}
+	retries := medianOf(t, book, "watch", result.Mix{Sellers: 5, Buyers: 5}, "retries_per_purchase")
+	inSentence(t, readme, "A lock per item makes %s times the purchases of WATCH, and %s times those of one lock",
+		times(book, "fine", "watch", "5x5"), times(book, "fine", "coarse", "5x5"))
+	inSentence(t, readme, "WATCH starts a purchase again %s times before it succeeds", retries)
+	inSentence(t, readme, "One script makes %s times the purchases of a lock per item that expires, and with 50 and 50 %s times",
+		times(strategies, "lua", "fine:set-px", "5x5"), times(strategies, "lua", "fine:set-px", "50x50"))
+
+	harmed, sound := paused(t)
+	inSentence(t, readme, "Seen with %s; not seen with %s.", harmed, sound)
+
+	verdicts := map[result.Judgment][]string{}
+	for _, c := range book.Claims {
+		verdicts[c.Verdict] = append(verdicts[c.Verdict], fmt.Sprintf("*%s* (%d)", c.Text, c.ID))
+	}
+	if len(verdicts[result.NotDecided]) > 0 {
+		t.Errorf("README does not say which claims are not decided: %s", verdicts[result.NotDecided])
+	}
+	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no order waited long enough for a lock's "+
+		"time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[result.Holds])),
+		and(verdicts[result.DoesNot]), and(verdicts[result.NotJudged]))
+}
+
+// comparedWith is what a run says of two strategies in a place, with the second as the first's base.
+func comparedWith(t *testing.T, run *result.Run, a, b, place string) compare.Comparison {
+	t.Helper()
+	less := *run
+	margin := 0.0
+	less.Manifest.Config.Margin = &margin
+	i := slices.IndexFunc(run.Manifest.Config.Points, func(p result.Point) bool { return p.Strategy == b && p.Place() == place })
+	if i < 0 {
+		t.Fatalf("the run has no %s at %s", b, place)
+	}
+	// All others are compared with the first.
+	less.Manifest.Config.Points = slices.Insert(slices.Clone(run.Manifest.Config.Points), 0, run.Manifest.Config.Points[i])
+	c, ok := between(&less, a, b, place)
+	if !ok || c.Verdict != compare.Faster {
+		t.Fatalf("README says that %s is faster than %s at %s, and it is %s", a, b, place, c.Verdict)
+	}
+	return c
+}
+
+// paused are the schemes that sell an item twice under a holder that pauses, and those
+// that do no harm.
+func paused(t *testing.T) (harmed, sound string) {
+	told := map[verify.Harm][]string{}
+	for _, s := range []struct{ scheme, name string }{
+		{"redsync", "redsync"},
+		{"redislock", "redislock"},
+		{"zookeeper", "ZooKeeper"},
+		{"etcd", "etcd"},
+		{"redlock", "Redlock"},
+		{"redisson", "Redisson's scheme"},
+		{"set-px", "SET NX PX"},
+		{"lua", "one script"},
+		{"watch", "WATCH"},
+		{"set-px:fencing=token", "a lock with a token that the write requires"},
+	} {
+		harm := finding(t, readFaults(t), "pause", s.scheme).Harm
+		told[harm] = append(told[harm], s.name)
+	}
+	return and(told[verify.SoldTwice]), and(told[verify.NoHarm])
+}
+
+// inSentence compares the values of a sentence of a page, where the pattern has %s, with
+// those that are stored. With -update it writes them. Lines may break anywhere.
+func inSentence(t *testing.T, page, sentence string, values ...string) {
+	t.Helper()
+	pattern := regexp.QuoteMeta(strings.ReplaceAll(sentence, "%s", "\x00"))
+	pattern = strings.ReplaceAll(strings.ReplaceAll(pattern, " ", `\s+`), "\x00", "(.+?)")
+	before := text(t, page)
+	found := regexp.MustCompile("(?s)" + pattern).FindStringSubmatchIndex(before)
+	if found == nil {
+		t.Errorf("%s has no sentence %q", page, sentence)
+		return
+	}
+
+	after := before
+	for i := len(values) - 1; i >= 0; i-- { // from the last, so that places stay right
+		from, to := found[2*i+2], found[2*i+3]
+		if strings.Join(strings.Fields(before[from:to]), " ") != values[i] {
+			after = after[:from] + values[i] + after[to:]
+		}
+	}
+	rewrite(t, page, before, after)
 }
 
 // inWords is the figure of a run's throughput with the ways alone, for readers
@@ -68,40 +265,4 @@ func inWords(t *testing.T, run *result.Run) view.Figure {
 		}
 	}
 	return f
-}
-
-// scripted says how many times the purchases of two locks one script makes, in one run.
-func scripted(t *testing.T, run *result.Run) string {
-	points := run.Manifest.Config.Points
-	i := slices.IndexFunc(points, func(p result.Point) bool { return p.Strategy == "lua" })
-	// All others are compared with the first.
-	run.Manifest.Config.Points = slices.Insert(points, 0, points[i])
-	times := func(lock, place string) string {
-		c, ok := between(run, "lua", lock, place)
-		if !ok || c.Verdict != compare.Faster {
-			t.Fatalf("README says that a script is faster than %s at %s, and it is %s", lock, place, c.Verdict)
-		}
-		return fmt.Sprintf("%.3g", c.Ratio)
-	}
-	return fmt.Sprintf("- **One Lua script makes %s times the purchases of a lock per item, and %s times those of one "+
-		"lock for the whole market**,\n  with 5 sellers and 5 buyers; with 50 and 50 it makes %s and %s times as many "+
-		"(ratios within a round, medians of %d rounds).\n", times("fine:set-px", "5x5"), times("coarse:set-px", "5x5"),
-		times("fine:set-px", "50x50"), times("coarse:set-px", "50x50"), run.Manifest.Config.Trials)
-}
-
-// paused says which schemes sell an item twice under a holder that pauses, and
-// which do no harm.
-func paused(t *testing.T) string {
-	told := map[verify.Harm][]string{}
-	for _, s := range [][2]string{
-		{"redsync", "redsync"}, {"redislock", "redislock"}, {"zookeeper", "ZooKeeper"}, {"etcd", "etcd"},
-		{"redlock", "Redlock"}, {"redisson", "Redisson's scheme"}, {"set-px", "SET NX PX"},
-		{"lua", "one script"}, {"watch", "WATCH"}, {"set-px:fencing=token", "a lock with a token that the write requires"},
-	} {
-		harm := finding(t, readFaults(t), "pause", s[0]).Harm
-		told[harm] = append(told[harm], s[1])
-	}
-	return fmt.Sprintf("- **A lock that expires sells an item twice when its holder pauses just before it writes**. "+
-		"Seen with\n  %s; not seen with %s.\n",
-		and(told[verify.SoldTwice]), and(told[verify.NoHarm]))
 }

@@ -58,6 +58,34 @@ func bookPanel(run *result.Run, title, metric string, published func(reference.R
 	return p
 }
 
+// WatchBesideLocks is what WATCH costs beside a lock: of each row of the book's tables
+// what was measured, and beside it what the book prints, which has no percentiles. It is
+// nil if the run reproduces none of them.
+func WatchBesideLocks(run *result.Run) *Table {
+	if len(run.Manifest.Config.Reproduces) == 0 {
+		return nil
+	}
+
+	t := NewTable("load", "locking", "retries/purchase", "the book's", "purchases/s", "the book's", "p99")
+	for _, r := range reference.Table() {
+		measured := []string{none, none, none}
+		if g, found := groupOf(run, r); found {
+			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
+				m := result.MetricNamed(name)
+				measured[i] = Number(compare.Median(g.Values(m)).Center, m.Unit)
+			}
+		}
+
+		load := count(r.Listers, "seller") + ", " + count(r.Buyers, "buyer")
+		perSecond := publishedAs(r.Bought)
+		perSecond.Value = math.Round(perSecond.Value / reference.BookSeconds)
+		t.Add(load, r.Locking,
+			measured[0], retriesPerPurchase(r).text(result.Number),
+			measured[1], perSecond.text(result.PerSecond), measured[2])
+	}
+	return t
+}
+
 // groupOf is what was measured of a row of the book, if it was.
 func groupOf(run *result.Run, r reference.Row) (g result.Group, found bool) {
 	groups := measured(run)
