@@ -79,18 +79,20 @@ func TestJudgedInPages(t *testing.T) {
 	inPage(t, "../docs/judged.md", "explored: judged", table.String())
 }
 
-// judgedLocks says in README whose locks were found to keep their promises.
-func judgedLocks(t *testing.T) string {
+// judgedLocks are the locks that were found to keep their promises, and those that were not.
+func judgedLocks(t *testing.T) (kept, broken string) {
+	t.Helper()
 	told := map[bool][]string{}
 	for _, path := range glob(t, "judged/*/explored.json") {
 		found := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
-		if kept := len(found.Broken()) == 0; len(found.Promises) > 0 { // of a lock
-			told[kept] = append(told[kept], filepath.Base(filepath.Dir(path)))
+		isLock := len(found.Promises) > 0
+		if isLock {
+			sound := len(found.Broken()) == 0
+			told[sound] = append(told[sound], filepath.Base(filepath.Dir(path)))
 		}
 	}
-	return fmt.Sprintf("- **A lock in any language is judged by one command**, `marketsim judge -- python3 my_lock.py`. "+
-		"Within its bounds locks made with\n  %s keep the promises that were tested; %s, wrong on purpose, does not.\n",
-		strings.NewReplacer("laravel", "Laravel", "symfony", "Symfony").Replace(and(told[true])), and(told[false]))
+	names := strings.NewReplacer("laravel", "Laravel", "symfony", "Symfony")
+	return names.Replace(and(told[true])), and(told[false])
 }
 
 // and is a list as a sentence has it.

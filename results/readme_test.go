@@ -169,6 +169,9 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 	harmed, sound := paused(t)
 	inSentence(t, readme, "Seen with %s; not seen with %s.", harmed, sound)
 
+	kept, broken := judgedLocks(t)
+	inSentence(t, readme, "locks made with %s keep the promises that were tested; %s, wrong on purpose, does not.", kept, broken)
+
 	verdicts := map[result.Judgment][]string{}
 	for _, c := range book.Claims {
 		verdicts[c.Verdict] = append(verdicts[c.Verdict], fmt.Sprintf("*%s* (%d)", c.Text, c.ID))
