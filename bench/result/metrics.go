@@ -45,79 +45,225 @@ var nan = math.NaN()
 // Metrics are all numbers of a row, in the order of the CSV. A new one goes to the
 // end: scripts may count columns.
 func Metrics() []Metric {
-	return slices.Concat([]Metric{
-		{"seconds", "seconds", Number, "", func(r *Row) float64 { return r.Seconds }},
-		{"listed", "listed", Number, Main, func(r *Row) float64 { return float64(r.Listed) }},
-		{"bought", "bought", Number, Main, func(r *Row) float64 { return float64(r.Bought) }},
-		{"purchases_per_second", "purchases/s", PerSecond, Main, (*Row).PerSecond},
-		{"retries", "retries", Number, Main, func(r *Row) float64 { return told(r, r.Retries) }},
-		{"retries_per_purchase", "retries/purchase", Number, Main, func(r *Row) float64 {
-			return ratio(told(r, r.Retries), float64(r.WaitMS.Count))
+	return slices.Concat(
+		purchaseMetrics(),
+		latency("wait_ms", func(r *Row) *Latency { return &r.WaitMS }, shown{
+			"mean": {heading: "avg wait", table: Main},
+			"p50":  {heading: "p50", table: Main},
+			"p99":  {heading: "p99", table: Main},
+			"p999": {heading: "p99.9", table: Details},
+			"max":  {heading: "longest", table: Details},
+		}),
+		orderMetrics(),
+		lockMetrics(),
+		latency("list_ms", func(r *Row) *Latency { return &r.ListMS }, shown{
+			"mean": {heading: "list avg", table: Details},
+		}),
+		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
+		latency("lock_wait_ms", func(r *Row) *Latency { return &r.LockWaitMS }, shown{
+			"mean": {heading: "lock wait", table: Details},
+		}),
+		[]Metric{{
+			Name: "lock_hold_ms_mean", Heading: "lock held", Unit: Milliseconds, Table: Details,
+			Of: func(r *Row) float64 { return cmp.Or(r.LockHoldMS, nan) },
 		}},
-	},
-		latency("wait_ms", func(r *Row) *Latency { return &r.WaitMS },
-			shown{"mean": {"avg wait", Main}, "p50": {"p50", Main}, "p99": {"p99", Main}, "p999": {"p99.9", Details},
-				"max": {"longest", Details}}),
-		[]Metric{
-			{"given_up_share", "given up", Share, Main, func(r *Row) float64 {
+		traffic("", "", func(r *Row) *Traffic { return r.Market }),
+		traffic("lock_servers_", "lock servers' ", func(r *Row) *Traffic { return r.LockServers }),
+		usageMetrics(),
+		openMetrics(),
+	)
+}
+
+// purchaseMetrics say how much was bought and listed.
+func purchaseMetrics() []Metric {
+	return []Metric{
+		{
+			Name: "seconds", Heading: "seconds",
+			Of: func(r *Row) float64 { return r.Seconds },
+		},
+		{
+			Name: "listed", Heading: "listed", Table: Main,
+			Of: func(r *Row) float64 { return float64(r.Listed) },
+		},
+		{
+			Name: "bought", Heading: "bought", Table: Main,
+			Of: func(r *Row) float64 { return float64(r.Bought) },
+		},
+		{
+			Name: "purchases_per_second", Heading: "purchases/s", Unit: PerSecond, Table: Main,
+			Of: (*Row).PerSecond,
+		},
+		{
+			Name: "retries", Heading: "retries", Table: Main,
+			Of: func(r *Row) float64 { return told(r, r.Retries) },
+		},
+		{
+			Name: "retries_per_purchase", Heading: "retries/purchase", Table: Main,
+			Of: func(r *Row) float64 { return ratio(told(r, r.Retries), float64(r.WaitMS.Count)) },
+		},
+	}
+}
+
+// orderMetrics say what became of orders, and how evenly they came out over the row and
+// over the buyers.
+func orderMetrics() []Metric {
+	return []Metric{
+		{
+			Name: "given_up_share", Heading: "given up", Unit: Share, Table: Main,
+			Of: func(r *Row) float64 {
 				return ratio(float64(r.ContendedOrders()), float64(r.WaitMS.Count+r.GivenUpMS.Count))
-			}},
-			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
+			},
+		},
+		{
+			Name: "buyer_ms_per_purchase", Heading: "buyer time", Unit: Milliseconds, Table: Details,
+			Of: func(r *Row) float64 {
 				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Made()))
-			}},
-			{"steadiness", "2nd/1st half", Number, Details, (*Row).Steadiness},
-			{"jain", "Jain's index", Number, Details, (*Row).Jain},
-			{"gone", "gone", Number, Details, func(r *Row) float64 { return float64(r.Refused["not_listed"]) }},
-			{"contended", "contended", Number, Details, func(r *Row) float64 { return float64(r.Refused["contended"]) }},
-			{"refused", "refused", Number, "", func(r *Row) (all float64) {
+			},
+		},
+		{
+			Name: "steadiness", Heading: "2nd/1st half", Table: Details,
+			Of: (*Row).Steadiness,
+		},
+		{
+			Name: "jain", Heading: "Jain's index", Table: Details,
+			Of: (*Row).Jain,
+		},
+		{
+			Name: "gone", Heading: "gone", Table: Details,
+			Of: func(r *Row) float64 { return float64(r.Refused["not_listed"]) },
+		},
+		{
+			Name: "contended", Heading: "contended", Table: Details,
+			Of: func(r *Row) float64 { return float64(r.Refused["contended"]) },
+		},
+		{
+			Name: "refused", Heading: "refused",
+			Of: func(r *Row) (all float64) {
 				for _, n := range r.Refused {
 					all += float64(n)
 				}
 				return all
-			}},
-			{"unknown", "unknown", Number, "", func(r *Row) float64 { return float64(r.Unknown) }},
-			{"cut", "cut", Number, "", func(r *Row) float64 { return float64(r.Cut) }},
-			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return told(r, r.ListRetries) }},
-			{"polls", "polls", Number, Details, func(r *Row) float64 { return told(r, r.Polls) }},
-			{"list_polls", "list polls", Number, Details, func(r *Row) float64 { return told(r, r.ListPolls) }},
-			{"leases_lost", "leases lost", Number, "", func(r *Row) float64 { return told(r, r.LeasesLost) }},
-			{"failed_releases", "failed releases", Number, Details, func(r *Row) float64 { return told(r, r.FailedReleases) }},
+			},
 		},
-		latency("list_ms", func(r *Row) *Latency { return &r.ListMS }, shown{"mean": {"list avg", Details}}),
-		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
-		latency("lock_wait_ms", func(r *Row) *Latency { return &r.LockWaitMS }, shown{"mean": {"lock wait", Details}}),
-		[]Metric{{"lock_hold_ms_mean", "lock held", Milliseconds, Details, func(r *Row) float64 {
-			return cmp.Or(r.LockHoldMS, nan)
-		}}},
-		traffic("", "", func(r *Row) *Traffic { return r.Market }),
-		traffic("lock_servers_", "lock servers' ", func(r *Row) *Traffic { return r.LockServers }),
-		[]Metric{
-			{"commands_per_second", "commands/s", PerSecond, Machine, where(func(r *Row) *int64 { return r.Commands },
-				func(r *Row, n *int64) float64 { return ratio(float64(*n), r.Seconds) })},
-			{"background_commands_per_second", "background commands/s", PerSecond, Cost, where(
-				func(r *Row) *Traffic { return r.Background },
-				func(r *Row, t *Traffic) float64 { return ratio(float64(t.Commands), r.Seconds) })},
-			{"server_us", "server", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ServerCPU })},
-			{"client_us", "client", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ClientCPU })},
-			{"server_cpu", "server of a core", Share, Machine, where(func(r *Row) *float64 { return r.ServerCPU },
-				func(r *Row, used *float64) float64 { return ratio(*used, r.Seconds) })},
-			{"client_cpu", "client", Share, Machine, ofCores(func(r *Row) *float64 { return r.ClientCPU })},
-			{"others_cpu", "others", Share, Machine, ofCores(func(r *Row) *float64 { return r.OthersCPU })},
-			{"stolen_cpu", "stolen", Share, Machine, ofCores(func(r *Row) *float64 { return r.StolenCPU })},
+		{
+			Name: "unknown", Heading: "unknown",
+			Of: func(r *Row) float64 { return float64(r.Unknown) },
 		},
-		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 {
-			return ratio(float64(r.Open.Due), r.Seconds)
-		}),
-		open("reached_per_second", "reached/s", PerSecond, func(r *Row) float64 {
-			return ratio(float64(r.Open.Done), r.Seconds)
-		}),
-		latency("service_ms", func(r *Row) *Latency { return &r.ServiceMS },
-			shown{"p50": {"service p50", OpenLoop}, "p99": {"service p99", OpenLoop}}),
-		open("backlog", "backlog", Number, func(r *Row) float64 { return float64(r.Open.Backlog) }),
-		open("given_up", "given up", Number, func(r *Row) float64 { return float64(r.Open.GivenUp) }),
-		open("late_share", "late", Share, func(r *Row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
-		open("left_over", "left over", Number, func(r *Row) float64 { return float64(r.Open.LeftOver) }),
-	)
+		{
+			Name: "cut", Heading: "cut",
+			Of: func(r *Row) float64 { return float64(r.Cut) },
+		},
+	}
+}
+
+// lockMetrics say how often locks and listings were tried again, and what became of locks.
+func lockMetrics() []Metric {
+	return []Metric{
+		{
+			Name: "list_retries", Heading: "list retries", Table: Details,
+			Of: func(r *Row) float64 { return told(r, r.ListRetries) },
+		},
+		{
+			Name: "polls", Heading: "polls", Table: Details,
+			Of: func(r *Row) float64 { return told(r, r.Polls) },
+		},
+		{
+			Name: "list_polls", Heading: "list polls", Table: Details,
+			Of: func(r *Row) float64 { return told(r, r.ListPolls) },
+		},
+		{
+			Name: "leases_lost", Heading: "leases lost",
+			Of: func(r *Row) float64 { return told(r, r.LeasesLost) },
+		},
+		{
+			Name: "failed_releases", Heading: "failed releases", Table: Details,
+			Of: func(r *Row) float64 { return told(r, r.FailedReleases) },
+		},
+	}
+}
+
+// usageMetrics say what the server, the clients and the machine used.
+func usageMetrics() []Metric {
+	commands := func(r *Row) *int64 { return r.Commands }
+	background := func(r *Row) *Traffic { return r.Background }
+	server := func(r *Row) *float64 { return r.ServerCPU }
+	client := func(r *Row) *float64 { return r.ClientCPU }
+
+	return []Metric{
+		{
+			Name: "commands_per_second", Heading: "commands/s", Unit: PerSecond, Table: Machine,
+			Of: where(commands, func(r *Row, n *int64) float64 { return ratio(float64(*n), r.Seconds) }),
+		},
+		{
+			Name: "background_commands_per_second", Heading: "background commands/s", Unit: PerSecond, Table: Cost,
+			Of: where(background, func(r *Row, t *Traffic) float64 { return ratio(float64(t.Commands), r.Seconds) }),
+		},
+		{
+			Name: "server_us", Heading: "server", Unit: Microseconds, Table: Cost,
+			Of: perPurchase(server),
+		},
+		{
+			Name: "client_us", Heading: "client", Unit: Microseconds, Table: Cost,
+			Of: perPurchase(client),
+		},
+		{
+			Name: "server_cpu", Heading: "server of a core", Unit: Share, Table: Machine,
+			Of: where(server, func(r *Row, used *float64) float64 { return ratio(*used, r.Seconds) }),
+		},
+		{
+			Name: "client_cpu", Heading: "client", Unit: Share, Table: Machine,
+			Of: ofCores(client),
+		},
+		{
+			Name: "others_cpu", Heading: "others", Unit: Share, Table: Machine,
+			Of: ofCores(func(r *Row) *float64 { return r.OthersCPU }),
+		},
+		{
+			Name: "stolen_cpu", Heading: "stolen", Unit: Share, Table: Machine,
+			Of: ofCores(func(r *Row) *float64 { return r.StolenCPU }),
+		},
+	}
+}
+
+// openMetrics say what an open loop did; rows of a closed loop have none of them.
+func openMetrics() []Metric {
+	open := func(of func(*Row) float64) func(*Row) float64 {
+		return where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })
+	}
+
+	rates := []Metric{
+		{
+			Name: "offered_per_second", Heading: "offered/s", Unit: PerSecond, Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return ratio(float64(r.Open.Due), r.Seconds) }),
+		},
+		{
+			Name: "reached_per_second", Heading: "reached/s", Unit: PerSecond, Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return ratio(float64(r.Open.Done), r.Seconds) }),
+		},
+	}
+	service := latency("service_ms", func(r *Row) *Latency { return &r.ServiceMS }, shown{
+		"p50": {heading: "service p50", table: OpenLoop},
+		"p99": {heading: "service p99", table: OpenLoop},
+	})
+	unserved := []Metric{
+		{
+			Name: "backlog", Heading: "backlog", Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return float64(r.Open.Backlog) }),
+		},
+		{
+			Name: "given_up", Heading: "given up", Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return float64(r.Open.GivenUp) }),
+		},
+		{
+			Name: "late_share", Heading: "late", Unit: Share, Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
+		},
+		{
+			Name: "left_over", Heading: "left over", Table: OpenLoop,
+			Of: open(func(r *Row) float64 { return float64(r.Open.LeftOver) }),
+		},
+	}
+	return slices.Concat(rates, service, unserved)
 }
 
 // MetricNamed is the Metric of a name, one of those of Metrics.
@@ -133,18 +279,22 @@ type shown map[string]struct {
 	table   Table
 }
 
+// latency makes the Metrics of a distribution: its parts, and how many times are in it.
 func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	var all []Metric
 	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {
-		all = append(all, Metric{name + "_" + part, in[part].heading, Milliseconds, in[part].table, func(r *Row) float64 {
+		value := func(r *Row) float64 {
 			l := of(r)
 			if l.Count == 0 {
 				return nan
 			}
 			return [...]float64{l.Mean, l.P50, l.P90, l.P99, l.P999, l.Max}[i]
-		}})
+		}
+		all = append(all, Metric{
+			Name: name + "_" + part, Heading: in[part].heading, Unit: Milliseconds, Table: in[part].table, Of: value,
+		})
 	}
-	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
+	return append(all, Metric{Name: name + "_count", Of: func(r *Row) float64 { return float64(of(r).Count) }})
 }
 
 // traffic makes the Metrics of what connections carried for orders that began in the
@@ -153,19 +303,20 @@ func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	per := func(pick func(*Traffic) int64) func(*Row) float64 {
 		return where(of, func(r *Row, t *Traffic) float64 { return ratio(float64(pick(t)), float64(r.WaitMS.Count)) })
 	}
-	roundTrips := per(func(t *Traffic) int64 { return t.RoundTrips })
-	commands := per(func(t *Traffic) int64 { return t.Commands })
-	bytes := per(func(t *Traffic) int64 { return t.Bytes })
 	return []Metric{
-		{name + "round_trips_per_purchase", heading + "round trips", Number, Cost, roundTrips},
-		{name + "commands_per_purchase", heading + "commands", Number, Cost, commands},
-		{name + "bytes_per_purchase", heading + "bytes", Bytes, Cost, bytes},
+		{
+			Name: name + "round_trips_per_purchase", Heading: heading + "round trips", Table: Cost,
+			Of: per(func(t *Traffic) int64 { return t.RoundTrips }),
+		},
+		{
+			Name: name + "commands_per_purchase", Heading: heading + "commands", Table: Cost,
+			Of: per(func(t *Traffic) int64 { return t.Commands }),
+		},
+		{
+			Name: name + "bytes_per_purchase", Heading: heading + "bytes", Unit: Bytes, Table: Cost,
+			Of: per(func(t *Traffic) int64 { return t.Bytes }),
+		},
 	}
-}
-
-func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
-	return []Metric{{name, heading, unit, OpenLoop,
-		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
 }
 
 // told is a count that programs of --exec need not tell: NaN if they told none.
