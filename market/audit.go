@@ -21,11 +21,14 @@ const (
 // must lead from who minted an item to where it lies. An error means that the market
 // could not be read. It needs about 25 bytes of memory for each item and each operation.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
-	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
+	a := newAuditor(o, ledgers)
+	r := reader{rdb, keys, o.Accounts}
+
 	if err := r.readItems(ctx, a.look); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read items: %w", keys.Prefix(), err)
 	}
 	a.judgeItems(ledgers)
+
 	if err := r.readFunds(ctx, a.judgeAccount); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read accounts: %w", keys.Prefix(), err)
 	}
@@ -37,6 +40,7 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)
+
 	for id := UserID(1); id <= UserID(o.Accounts); id++ {
 		var gone error
 		coins, there := funds[id]
@@ -48,6 +52,7 @@ func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResu
 	return a.result
 }
 
+// spot is where an item lies, and on the market at which price it is listed.
 type spot struct {
 	place
 	price float64
@@ -60,8 +65,22 @@ func (s spot) String() string {
 	return fmt.Sprintf("market: (seller %d, %v coins)", -s.place, s.price)
 }
 
-// auditor keeps the place of each item and the price at which it is listed. It knows who
-// minted an item by its batch.
+// auditor judges a market by conservation: nothing comes from nowhere, and nothing
+// vanishes.
+//
+// Of coins: an account holds what it was opened with, and what its owner's applied
+// purchases took from it and brought to it.
+//
+// Of items: each begins in the inventory of who minted it, and each applied listing or
+// purchase moves it from one spot to another. A spot that it came to as often as it left
+// it counts 0 (came). If the moves form one way from its minter to the spot where it was
+// found, then with a coming at the minter and a leaving at that spot every count is 0.
+// Any other count says what is wrong: below 0, it left a spot where it was not (two buyers
+// of one listing); above 0, it should still lie there. The order of the moves, which no
+// client knows, is not needed.
+//
+// An operation of unknown outcome may be added as a move. The fewest that make all counts
+// 0 were applied (settle).
 type auditor struct {
 	opening Opening
 	minters []place   // by batch; 0: not minted
@@ -73,27 +92,36 @@ type auditor struct {
 	bad       map[ItemID]bool
 	result    AuditResult
 	described int64 // how many problems of items, and how many of accounts, are described
-	// Of the item that is judged: how often it came to a spot, less how often it left.
+
+	// Of the item that is judged: how often it came to a spot, less how often it left. Spots
+	// with 0 are not in it.
 	came map[spot]int
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
-		opening: o, deltas: make([]int64, o.Accounts+1), buyers: make([]bool, o.Accounts+1),
-		bad: map[ItemID]bool{}, came: map[spot]int{}, described: maxProblems,
+		opening:   o,
+		deltas:    make([]int64, o.Accounts+1),
+		buyers:    make([]bool, o.Accounts+1),
+		bad:       map[ItemID]bool{},
+		came:      map[spot]int{},
+		described: maxProblems,
 	}
 	a.result.Opened = int64(o.Accounts) * o.Funds
+
 	for _, l := range ledgers {
 		for _, g := range l.granted {
 			a.deltas[g.user] += g.coins
 			a.result.Opened += g.coins
 		}
+
 		for _, m := range l.minted {
 			for batchOf(m.first) >= len(a.minters) {
 				a.minters = append(a.minters, 0)
 			}
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
+
 		for _, piece := range l.applied {
 			for _, t := range piece {
 				a.transfer(t)
@@ -103,8 +131,10 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 			a.buyers[t.buyer] = true
 		}
 	}
+
 	items := len(a.minters)*BatchSize + 1
-	a.found, a.prices = make([]place, items), make([]float64, items)
+	a.found = make([]place, items)
+	a.prices = make([]float64, items)
 	return a
 }
 
@@ -125,6 +155,7 @@ func (a *auditor) look(f found) {
 	if f.listed {
 		at.place = -at.place
 	}
+
 	switch id := f.item; {
 	case f.damage != "":
 		a.itemProblem(NoItem, 0, "%s", f.damage)
@@ -162,30 +193,10 @@ func (a *auditor) settleMints(ledgers []*Ledger) {
 // judgeItems compares where each item lies with where its trades lead.
 func (a *auditor) judgeItems(ledgers []*Ledger) {
 	a.settleMints(ledgers)
-	var pieces [][]trade
-	for _, l := range ledgers {
-		pieces = append(pieces, l.applied...)
-	}
-	trades, unsure := slices.Concat(pieces...), map[ItemID][]trade{}
-	trades = slices.DeleteFunc(trades, func(t trade) bool {
-		if a.minter(t.item) != 0 {
-			return false
-		}
-		a.itemProblem(NoItem, t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
-		return true
-	})
-	for _, l := range ledgers {
-		for _, t := range l.unsure {
-			if a.minter(t.item) == 0 {
-				a.result.NotApplied++
-				continue
-			}
-			unsure[t.item] = append(unsure[t.item], t)
-		}
-	}
-	slices.SortFunc(trades, func(x, y trade) int {
-		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(x.buyer, y.buyer), cmp.Compare(x.seller, y.seller))
-	})
+	trades := a.appliedTrades(ledgers)
+	unsure := a.unsureTrades(ledgers)
+
+	// Trades are sorted by item: those of the next item stand first.
 	for id := ItemID(1); int(id) < len(a.found); id++ {
 		n := 0
 		for n < len(trades) && trades[n].item == id {
@@ -198,25 +209,66 @@ func (a *auditor) judgeItems(ledgers []*Ledger) {
 	}
 }
 
+// appliedTrades are the trades that clients were told of, sorted by item. One of an item
+// that nobody minted is a problem, and is left out.
+func (a *auditor) appliedTrades(ledgers []*Ledger) []trade {
+	var pieces [][]trade
+	for _, l := range ledgers {
+		pieces = append(pieces, l.applied...)
+	}
+
+	trades := slices.DeleteFunc(slices.Concat(pieces...), func(t trade) bool {
+		if a.minter(t.item) != 0 {
+			return false
+		}
+		a.itemProblem(NoItem, t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
+		return true
+	})
+	slices.SortFunc(trades, func(x, y trade) int {
+		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(x.buyer, y.buyer), cmp.Compare(x.seller, y.seller))
+	})
+	return trades
+}
+
+// unsureTrades are those of unknown outcome, by item. Of an item that was never minted
+// none was applied.
+func (a *auditor) unsureTrades(ledgers []*Ledger) map[ItemID][]trade {
+	unsure := map[ItemID][]trade{}
+	for _, l := range ledgers {
+		for _, t := range l.unsure {
+			if a.minter(t.item) == 0 {
+				a.result.NotApplied++
+				continue
+			}
+			unsure[t.item] = append(unsure[t.item], t)
+		}
+	}
+	return unsure
+}
+
+// judgeItem compares where an item lies with where its trades lead: see auditor.
 func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 	clear(a.came)
 	a.move(spot{place: a.minter(id)}, 1)
 	for _, t := range trades {
 		a.trade(t, 1)
 	}
-	at := spot{a.found[id], a.prices[id]}
+
+	at := spot{place: a.found[id], price: a.prices[id]}
 	if at.place != 0 {
 		a.move(at, -1)
 		a.settle(unsure)
 	} else {
 		a.result.NotApplied += int64(len(unsure))
 	}
+
 	switch {
 	case a.bad[id]:
+		// Its problem was told when it was read.
 	case at.place == 0:
 		a.itemProblem(Nowhere, id, "item %d of user %d is nowhere", id, a.minter(id))
 	case len(a.came) > 0:
-		a.move(at, 1)
+		a.move(at, 1) // so that the counts are those of its trades alone
 		a.describeWay(id, at, trades)
 	default:
 		a.result.Items++
@@ -232,6 +284,7 @@ func (a *auditor) move(to spot, n int) {
 	}
 }
 
+// trade notes that a trade moved the item n times; -1 takes it back.
 func (a *auditor) trade(t trade, n int) {
 	from, to := t.way()
 	a.move(from, -n)
@@ -269,42 +322,7 @@ func (a *auditor) leads(unsure []trade, n int) bool {
 	return false
 }
 
-// describeWay says what is wrong with an item whose trades do not lead to where it lies.
-func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
-	should := spot{place: a.minter(id)}
-	for _, t := range trades {
-		from, to := t.way()
-		if a.came[from] < 0 && t.buyer != 0 {
-			var buyers []place
-			for _, other := range trades {
-				if left, _ := other.way(); other.buyer != 0 && left == from {
-					buyers = append(buyers, other.buyer)
-				}
-			}
-			if len(buyers) > 1 {
-				kind := SoldTwice
-				if len(slices.Compact(slices.Sorted(slices.Values(buyers)))) == 1 {
-					kind = BoughtTwice
-				}
-				a.itemProblem(kind, id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
-				return
-			}
-			a.itemProblem(Elsewhere, id, "item %d was bought by user %d from %s, where it was not listed", id, t.buyer, from)
-			return
-		}
-		if a.came[to] > 0 {
-			should = to
-		}
-	}
-	kind := Elsewhere
-	bought := should.place < 0 && at.place > 0
-	listed := should.place > 0 && at.place == -should.place
-	if bought || listed {
-		kind = MovedUntold
-	}
-	a.itemProblem(kind, id, "item %d should lie in %s but lies in %s", id, should, at)
-}
-
+// transfer notes what an applied purchase does to two accounts.
 func (a *auditor) transfer(t trade) {
 	if t.buyer != 0 {
 		a.buyers[t.buyer] = true
@@ -313,52 +331,25 @@ func (a *auditor) transfer(t trade) {
 	}
 }
 
+// judgeAccount compares what an account holds with what its owner's purchases say; err is
+// that of reading it.
 func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
 	case errors.Is(err, redis.Nil):
 		a.moneyProblem(NoFunds, id, "account of user %d is gone", id)
 		return
+
 	case err != nil:
 		a.moneyProblem(NoFunds, id, "account of user %d has no readable funds (%v)", id, err)
 		return
+
 	case funds != expected:
 		a.moneyProblem(differs(funds, expected), id, "account of user %d holds %d coins, and should hold %d (%+d)",
 			id, funds, expected, funds-expected)
+
 	case funds < 0:
 		a.moneyProblem(Overdrawn, id, "account of user %d is overdrawn: %d coins", id, funds)
 	}
 	a.result.Funds += funds
-}
-
-// differs is the kind of problem of an account that does not hold what it should.
-func differs(funds, expected int64) ProblemKind {
-	switch {
-	case funds < 0:
-		return Overdrawn
-	case funds > expected:
-		return TooMany
-	}
-	return TooFew
-}
-
-// itemProblem counts one problem for each item.
-func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args ...any) {
-	if id > 0 && a.bad[id] {
-		return
-	}
-	a.bad[id] = id > 0
-	a.result.ItemProblems++
-	if a.result.ItemProblems <= a.described {
-		p := Problem{Kind: kind, Item: id, Text: fmt.Sprintf(format, args...)}
-		a.result.Problems = append(a.result.Problems, p)
-	}
-}
-
-func (a *auditor) moneyProblem(kind ProblemKind, id UserID, format string, args ...any) {
-	a.result.MoneyProblems++
-	if a.result.MoneyProblems <= a.described {
-		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Text: fmt.Sprintf(format, args...)}
-		a.result.Problems = append(a.result.Problems, p)
-	}
 }
