@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
@@ -160,6 +161,43 @@ func (p *tab) wrong() []string {
 	found = append(found, p.complaints...)
 	p.complaints = nil
 	return found
+}
+
+// cutTables are the tables that are wider than the page has room for, and have to be scrolled.
+const cutTables = `Array.from(document.querySelectorAll('.scroll:not(.map)')).
+	filter(part => part.scrollWidth > part.clientWidth).
+	map(part => part.closest('article').querySelector('h1').textContent + ': ' + part.ariaLabel)`
+
+// TestWideTables: on 1,280 pixels no column of a stored run's table is cut, and wider
+// screens are used to their edge. The control is a telephone.
+func TestWideTables(t *testing.T) {
+	files := testkit.Must(filepath.Glob("../results/*/run.json"))(t)
+	if len(files) < 10 {
+		t.Fatalf("only %d runs are stored", len(files))
+	}
+	var all []*view.Doc
+	for _, file := range files {
+		content := testkit.Must(os.ReadFile(file))(t)
+		all = append(all, view.Run(testkit.Must(result.ReadRun(bytes.NewReader(content)))(t)))
+	}
+	var page bytes.Buffer
+	testkit.Succeeds(t, view.HTML(&page, all...))
+
+	p := openPage(t, browser(t), page.String())
+	for _, width := range []int64{1280, 1920} {
+		p.on(width, "light")
+		if cut := ask[[]string](p, cutTables); len(cut) > 0 {
+			t.Errorf("%d pixels: these tables are cut: %q", width, cut)
+		}
+		used := ask[float64](p, `document.querySelector('.figures').getBoundingClientRect().right`)
+		if used < 0.95*float64(width) {
+			t.Errorf("%d pixels: figures end at %v", width, used)
+		}
+	}
+	p.on(390, "light")
+	if len(ask[[]string](p, cutTables)) == 0 {
+		t.Error("no table has to be scrolled on a telephone")
+	}
 }
 
 // TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in

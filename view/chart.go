@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 // The sizes of a figure of dots or curves, in units of its viewBox.
 const (
-	dotHeight   = 22.0 // of each dot
+	figureWidth = 600.0 // more where names are long
+	dotHeight   = 22.0  // of each dot
 	panelHeight = 260.0
 	panelHead   = 24.0
 	foot        = 44.0 // below a panel: ticks and the axis' label
@@ -100,18 +104,50 @@ func (r ruler) at(v float64) float64 {
 	return r.from + part*(r.to-r.from)
 }
 
-func (r ruler) marks() []float64 {
-	all := r.ticks(r.low, r.high)
-	if r.zero {
-		all = append([]float64{0}, all...)
+// marks are the ticks that lie within the ruler, and 0 if it has a place of its own.
+func (r ruler) marks() []Tick {
+	within := func(all []Tick) []Tick {
+		return slices.DeleteFunc(slices.Clone(all), func(t Tick) bool {
+			zero := r.zero && t.At == 0
+			return !zero && (t.At < r.low || t.At > r.high)
+		})
 	}
-	return all
+	if given := within(r.Ticks); len(given) > 1 {
+		return given
+	}
+
+	round := mapped(r.ticks(r.low, r.high), func(v float64) Tick { return Tick{At: v} })
+	if r.zero {
+		round = slices.Insert(round, 0, Tick{})
+	}
+	return round
 }
 
+// text is what stands at a tick. A number below 1 has as many digits as it needs: two
+// ticks never read alike.
+func (r ruler) text(t Tick) string {
+	switch {
+	case t.Label != "":
+		return t.Label
+	case t.At > 0 && t.At < 1 && r.Unit != result.Share:
+		return strings.TrimSpace(strconv.FormatFloat(t.At, 'g', 3, 64) + " " + string(r.Unit))
+	}
+	return Number(t.At, r.Unit)
+}
+
+// below draws the ticks of a ruler that lies below a panel. Where two would stand in each
+// other, the second has no number.
 func (r ruler) below(d *drawing, top, bottom float64) {
-	for _, v := range r.marks() {
-		d.stroke("grid", r.at(v), top, r.at(v), bottom)
-		d.write("tick", "middle", Number(v, r.Unit), r.at(v), bottom+16)
+	free := math.Inf(-1) // from where on there is room for a number
+	for _, t := range r.marks() {
+		x := r.at(t.At)
+		d.stroke("grid", x, top, x, bottom)
+		text := r.text(t)
+		half := letter * float64(len(text)) / 2
+		if x-half >= free {
+			d.write("tick", "middle", text, x, bottom+16)
+			free = x + half
+		}
 	}
 	if r.Mark != 0 {
 		d.stroke("limit", r.at(r.Mark), top, r.at(r.Mark), bottom)
@@ -124,9 +160,10 @@ func (r ruler) label(d *drawing, bottom float64) {
 
 // left draws the ticks of a ruler that lies at the left of a panel.
 func (r ruler) left(d *drawing, left, right float64) {
-	for _, v := range r.marks() {
-		d.stroke("grid", left, r.at(v), right, r.at(v))
-		d.write("tick", "end", Number(v, r.Unit), left-6, r.at(v)+4)
+	for _, t := range r.marks() {
+		y := r.at(t.At)
+		d.stroke("grid", left, y, right, y)
+		d.write("tick", "end", r.text(t), left-6, y+4)
 	}
 	if r.Mark != 0 {
 		d.stroke("limit", left, r.at(r.Mark), right, r.at(r.Mark))
@@ -161,6 +198,9 @@ func (f Figure) drawDots(d *drawing) {
 	left := 24 + letter*float64(longest)
 	labels := left - 10
 	d.Width = max(figureWidth, left+figureWidth/2)
+	if besides {
+		d.Width = max(d.Width, left+figureWidth/2+2*publishedWidth)
+	}
 	right := d.Width - 60
 	if besides {
 		d.publishedKey(left)
@@ -279,26 +319,42 @@ func (d *drawing) arrow(x, y, side float64) {
 	d.stroke("published", end-side*head, y-head, end, y, end-side*head, y+head)
 }
 
+// Curves differ by colour and by dash, see figureTemplate: 50 of them before two look
+// alike, and the first ten have ten colours.
+const (
+	colours = 10
+	dashes  = 5
+)
+
+// look is the class of the curve that has so many others before it.
+func look(i int) string { return fmt.Sprintf("c%d d%d", i%colours, (i+i/colours)%dashes) }
+
+// Beyond so many points a curve is drawn without them.
+const fewPoints = 12
+
+// drawLines draws panels below each other, each with all its curves and their names.
 func (f Figure) drawLines(d *drawing) {
 	longest, xs, ys := 0, []float64{}, []float64{}
-	colour := map[string]int{}
+	looks := map[string]string{} // by name, the same in all panels
 	for _, p := range f.Panels {
 		for _, l := range p.Lines {
 			longest = max(longest, len([]rune(l.Label)))
 			xs = append(xs, l.X...)
 			ys = append(ys, l.Y...)
-			if _, found := colour[l.Label]; !found {
-				colour[l.Label] = len(colour) % colours
+			if looks[l.Label] == "" {
+				looks[l.Label] = look(len(looks))
 			}
 		}
 	}
-	left := 64.0
-	for _, v := range f.Y.ticks(f.Y.span(ys)) {
-		left = max(left, 16+letter*float64(len(Number(v, f.Y.Unit))))
+
+	left := 48.0
+	for _, t := range newRuler(f.Y, ys, 0, 1).marks() {
+		left = max(left, 16+letter*float64(len(ruler{Scale: f.Y}.text(t))))
 	}
-	names := 26 + letter*float64(longest)
-	right := max(figureWidth-names, figureWidth*2/3)
+	names := keyLong + 20 + letter*float64(longest)
+	right := max(figureWidth-names, left+figureWidth*2/3)
 	d.Width = right + names
+
 	x := newRuler(f.X, xs, left, right)
 	for _, p := range f.Panels {
 		top := d.Height + panelHead
@@ -308,26 +364,65 @@ func (f Figure) drawLines(d *drawing) {
 		x.below(d, top, bottom)
 		x.label(d, bottom)
 		y.left(d, left, right)
-		last := -math.MaxFloat64 // where the name above stands
-		ends := func(l Curve) float64 { return y.at(l.Y[len(l.Y)-1]) }
-		// So that names do not cross.
-		byEnd := func(a, b Curve) int { return cmp.Compare(ends(a), ends(b)) }
-		for _, l := range slices.SortedStableFunc(slices.Values(p.Lines), byEnd) {
-			class := fmt.Sprintf("c%d", colour[l.Label])
-			var points []float64
-			for i := range l.X {
-				if x.drawable(l.X[i]) && y.drawable(l.Y[i]) {
-					points = append(points, x.at(l.X[i]), y.at(l.Y[i]))
-					d.Marks = append(d.Marks, mark{class, round1(x.at(l.X[i])), round1(y.at(l.Y[i]))})
-				}
+
+		var keys []key
+		for _, l := range p.Lines {
+			if end, drawn := d.curve(l, looks[l.Label], x, y); drawn {
+				keys = append(keys, key{name: l.Label, look: looks[l.Label], y: end})
 			}
-			if len(points) == 0 {
-				continue
-			}
-			d.stroke("line "+class, points...)
-			last = max(last+14, points[len(points)-1]+4)
-			d.write("key "+class, "start", l.Label, right+10, last)
 		}
+		d.keys(keys, right+8, top, bottom)
 		d.Height = bottom + foot
+	}
+}
+
+// curve draws a line through the points of a curve that have a place, and returns the
+// height at which it ends.
+func (d *drawing) curve(l Curve, look string, x, y ruler) (end float64, drawn bool) {
+	var points []float64
+	for i := range l.X {
+		if x.drawable(l.X[i]) && y.drawable(l.Y[i]) {
+			points = append(points, x.at(l.X[i]), y.at(l.Y[i]))
+		}
+	}
+	if len(points) == 0 {
+		return 0, false
+	}
+
+	d.stroke("line "+look, points...)
+	if few := len(points)/2 <= fewPoints; few {
+		for i := 0; i < len(points); i += 2 {
+			d.Points = append(d.Points, mark{look, round1(points[i]), round1(points[i+1])})
+		}
+	}
+	return points[len(points)-1], true
+}
+
+const keyLong = 30.0 // of the piece of a line before its name
+
+// A key is the name of a curve, where it ends, and how it looks.
+type key struct {
+	name, look string
+	y          float64
+}
+
+// keys writes the names of curves behind their ends, in the order of these, so that
+// lines to the names would not cross.
+func (d *drawing) keys(all []key, x, top, bottom float64) {
+	const height = 14.0
+	slices.SortStableFunc(all, func(a, b key) int { return cmp.Compare(a.y, b.y) })
+	for i := range all { // each below the one before
+		all[i].y = max(all[i].y, top+float64(i)*height)
+		if i > 0 {
+			all[i].y = max(all[i].y, all[i-1].y+height)
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- { // and none below the panel, if there is room
+		all[i].y = min(all[i].y, max(bottom, top+float64(len(all)-1)*height)-float64(len(all)-1-i)*height)
+	}
+
+	for _, k := range all {
+		d.stroke("line "+k.look, x, k.y, x+keyLong, k.y)
+		d.write("key "+k.look, "start", k.name, x+keyLong+6, k.y+4)
 	}
 }

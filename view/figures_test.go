@@ -95,7 +95,7 @@ func drawn(t *testing.T) map[string]*result.Run {
 // well-formed, and shows every strategy.
 func TestFigures(t *testing.T) {
 	for name, want := range map[string][]string{
-		"compared": {"throughput", "latency"}, "swept": {"sweep"}, "open": {"latency", "rate"},
+		"compared": {"throughput", "latency", "course"}, "swept": {"sweep"}, "open": {"rate", "latency", "course"},
 	} {
 		var names []string
 		for _, f := range Figures(drawn(t)[name]) {
@@ -113,7 +113,7 @@ func TestFigures(t *testing.T) {
 					t.Errorf("the figure %s of the run %s cuts %q", f.Name, name, words.Text)
 				}
 			}
-			axis := map[string]string{"latency": "1 in N waits is longer"}[f.Name]
+			axis := map[string]string{"latency": "percentile of the waits"}[f.Name]
 			for _, strategy := range append(slices.Clone(three), axis) {
 				if !strings.Contains(texts, strategy) {
 					t.Errorf("the figure %s of the run %s does not name %s:\n%s", f.Name, name, strategy, texts)
@@ -177,11 +177,11 @@ func TestPlaces(t *testing.T) {
 func TestZero(t *testing.T) {
 	values := []float64{0, 0.01, 5}
 	r := newRuler(Scale{Log: true, Zero: true}, values, 100, 0) // from the bottom upwards
-	if marks := r.marks(); r.at(0) != 100 || r.at(0.01) > 100-zeroGap || r.at(5) < 0 || marks[0] != 0 || len(marks) < 3 {
+	if marks := r.marks(); r.at(0) != 100 || r.at(0.01) > 100-zeroGap || r.at(5) < 0 || marks[0].At != 0 || len(marks) < 3 {
 		t.Errorf("0 stands at %v, 0.01 at %v, 5 at %v; marks %v", r.at(0), r.at(0.01), r.at(5), marks)
 	}
 	for _, s := range []Scale{{Log: true}, {Log: true, Zero: true}} {
-		if r := newRuler(s, values[1:], 0, 100); r.zero || slices.Contains(r.marks(), 0) {
+		if r := newRuler(s, values[1:], 0, 100); r.zero || slices.Contains(r.marks(), Tick{}) {
 			t.Errorf("without a 0 it has the marks %v", r.marks())
 		}
 	}

@@ -15,10 +15,8 @@ import (
 
 // The sizes of a figure, in units of its viewBox.
 const (
-	figureWidth = 720.0
-	head        = 34.0 // above the first panel
-	letter      = 7.0  // about how wide one is
-	colours     = 8    // for lines, see figureTemplate
+	head   = 34.0 // above the first panel
+	letter = 7.0  // about how wide one is
 )
 
 type drawing struct {
@@ -26,6 +24,7 @@ type drawing struct {
 	Width, Height float64
 	Paths         []path
 	Marks         []mark
+	Points        []mark // of curves, which are smaller
 	Texts         []text
 }
 
