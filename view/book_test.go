@@ -20,7 +20,10 @@ func TestBook(t *testing.T) {
 		t.Fatalf("panels %v", f.Panels)
 	}
 
-	const last = "5 listers, 5 buyers: fine"
+	const (
+		last    = "5 listers, 5 buyers: fine"
+		retries = "Retries per purchase"
+	)
 	for _, c := range []struct {
 		panel                string
 		row                  string
@@ -28,10 +31,10 @@ func TestBook(t *testing.T) {
 		published            float64
 		below, above, absent bool
 	}{
-		{panel: "Retries per purchase", row: "1 lister, 1 buyer: watch", measured: 0.25, published: 80.0 / 27},
-		{panel: "Retries per purchase", row: "5 listers, 1 buyer: watch", measured: 0.25, published: 250, above: true},
-		{panel: "Retries per purchase", row: "5 listers, 1 buyer: coarse", measured: 0.25, published: 10.0 / 13000, below: true},
-		{panel: "Retries per purchase", row: last, published: 0, absent: true},
+		{panel: retries, row: "1 lister, 1 buyer: watch", measured: 0.25, published: 80.0 / 27},
+		{panel: retries, row: "5 listers, 1 buyer: watch", measured: 0.25, published: 250, above: true},
+		{panel: retries, row: "5 listers, 1 buyer: coarse", measured: 0.25, published: 10.0 / 13000, below: true},
+		{panel: retries, row: last, published: 0, absent: true},
 		{panel: "Purchases in 60 s", row: "1 lister, 1 buyer: watch", measured: 18_000, published: 27_000},
 		{panel: "Purchases in 60 s", row: "5 listers, 5 buyers: watch", measured: 18_000, published: 600, below: true},
 		{panel: "Average wait for a purchase", row: "5 listers, 5 buyers: coarse", published: 14, absent: true},

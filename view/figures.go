@@ -154,8 +154,8 @@ func swept(run *result.Run) (rate, retries Figure) {
 
 const (
 	retriesTitle = "Retries per purchase"
-	retriesNote  = "Aborted transactions and time-outs of locks, failed orders included, for each purchase that was " +
-		"made, on a logarithmic scale with a place of its own for 0. Medians of the rounds"
+	retriesNote  = "Aborted transactions and time-outs of locks, failed orders included, for each purchase that " +
+		"was made, on a logarithmic scale with a place of its own for 0. Medians of the rounds"
 )
 
 // retries shows the retries per purchase of each group, place by place.

@@ -33,11 +33,13 @@ const (
 	asJSON     = "json"
 	asMarkdown = "markdown"
 	asGobench  = "gobench"
-	asHTML     = "html" // chosen by the name of a file, not by --format
+	asHTML     = "html"
+	asSVG      = "svg" // of one figure
 )
 
 var (
 	runFormats    = []string{asText, asMarkdown, asCSV, asJSON, asGobench}
+	reportFormats = append(slices.Clone(runFormats), asHTML, asSVG)
 	faultsFormats = []string{asText, asMarkdown, asJSON}
 	checkFormats  = []string{asText, asJSON}
 )
@@ -127,7 +129,7 @@ func draw(w io.Writer, format string, all ...named) error {
 	switch format {
 	case asCSV, asGobench:
 		if len(runs) < len(all) {
-			return usagef("--format %s is for runs: findings and schedules are drawn as %s", format,
+			return usagef("%s is for runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))
 		}
 		if format == asCSV {
@@ -141,7 +143,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		return nil
 	case asJSON:
 		if len(all) > 1 {
-			return usagef("--format json draws one result, and these are %d", len(all))
+			return usagef("json is one result, and these are %d", len(all))
 		}
 		return all[0].Write(w)
 	}

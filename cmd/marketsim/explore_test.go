@@ -39,7 +39,7 @@ func TestExplore(t *testing.T) {
 	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "set-px.svg")
 	marketsim(t, "report", dir, "-o", page).exits(t, 0)
 	marketsim(t, "report", dir, "-o", picture).exits(t, 0)
-	marketsim(t, "report", dir, "--figure", "watch").exits(t, 2).says(t, `unknown figure of one result "watch"`)
+	marketsim(t, "report", dir, "--figure", "watch").exits(t, 2).says(t, `unknown figure "watch"`)
 	for path, wants := range map[string][]string{
 		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
 		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -31,16 +32,20 @@ func newReport(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "report DIR|FILE...",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return f.report(p, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.report(p, args, cmd.Flags().Changed("format"))
+		},
 	}
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
-		f.out.add(flags, runFormats)
+		f.out.add(flags, reportFormats)
 		flags.StringVarP(&f.file, "output", "o", "",
-			"`file` to write instead of stdout; .html is a page, and .svg a figure")
-		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
+			"`file` to write instead of stdout; without --format its ending decides: .txt, .md, .csv, .json, "+
+				".html (a page) or .svg (a figure)")
+		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as svg; by default the first")
 		flags.StringSliceVar(&f.locks, "lock", nil, "say briefly what was found about these `SPEC`s of locks or strategies")
 	})
-	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
+	cmd.MarkFlagsMutuallyExclusive("format", "lock")
+	cmd.MarkFlagsMutuallyExclusive("figure", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
 		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			all, _ := load(args) // what cannot be read has no figures
@@ -54,29 +59,47 @@ func newReport(p *program) *cobra.Command {
 	return cmd
 }
 
-func (f reportFlags) report(p *program, paths []string) error {
+func (f reportFlags) report(p *program, paths []string, formatGiven bool) error {
 	if err := f.out.prepare(); err != nil {
+		return err
+	}
+	format, err := f.format(paths, formatGiven)
+	if err != nil {
 		return err
 	}
 	all, err := load(paths)
 	if err != nil {
 		return usageError{err}
 	}
-	ending := strings.ToLower(filepath.Ext(f.file))
-	write := func(w io.Writer) error { return draw(w, f.out.format, all...) }
-	if len(f.locks) > 0 {
+
+	write := func(w io.Writer) error { return draw(w, format, all...) }
+	others := "" // figures that were not asked for
+	switch {
+	case len(f.locks) > 0:
 		docs, err := about(f.locks, all)
 		if err != nil {
 			return err
 		}
-		write = func(w io.Writer) error { return drawDocs(w, f.out.format, docs...) }
+		write = func(w io.Writer) error { return drawDocs(w, format, docs...) }
+	case format == asSVG:
+		figure, beside, err := f.pick(all)
+		if err != nil {
+			return err
+		}
+		others = beside
+		write = func(w io.Writer) error { return view.SVG(w, figure) }
 	}
-	switch {
-	case ending == ".svg" || f.figure != "":
-		write = func(w io.Writer) error { return f.drawFigure(w, all) }
-	case ending == ".html":
-		f.out.format = asHTML
+	if err := f.store(p, all, write); err != nil {
+		return err
 	}
+	if others != "" {
+		fmt.Fprintln(p.stderr, others)
+	}
+	return nil
+}
+
+// store writes a report to stdout, or to a file that is none of the results.
+func (f reportFlags) store(p *program, all []named, write func(io.Writer) error) error {
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
 	}
@@ -91,6 +114,32 @@ func (f reportFlags) report(p *program, paths []string) error {
 	}
 	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)
 	return nil
+}
+
+// format is the one that was asked for: by --format, by --figure, or else by the ending
+// of the file.
+func (f reportFlags) format(paths []string, given bool) (format string, err error) {
+	format = f.out.format
+	if !given && f.file != "-" {
+		ending, err := f.formatOf(paths)
+		if err != nil {
+			return "", err
+		}
+		if f.figure != "" && ending == "" {
+			ending = asSVG
+		}
+		format = cmp.Or(ending, format)
+	}
+
+	switch {
+	case f.figure != "" && !given && f.file == "-":
+		return asSVG, nil
+	case f.figure != "" && format != asSVG:
+		return "", usagef("--figure is drawn as svg, and not as %s: name a file that ends in .svg", format)
+	case len(f.locks) > 0 && !slices.Contains([]string{asText, asMarkdown, asHTML}, format):
+		return "", usagef("--lock tells in words, and not as %s: name a file that ends in .txt, .md or .html", format)
+	}
+	return format, nil
 }
 
 func about(schemes []string, all []named) (docs []*view.Doc, err error) {
@@ -117,21 +166,38 @@ func figuresOf(d drawing) []view.Figure {
 	return nil
 }
 
-// drawFigure draws the named or only figure of the one result: of a run, or the shortest
-// schedule to a scheme's harm.
-func (f reportFlags) drawFigure(w io.Writer, all []named) error {
-	var figures []view.Figure
-	if len(all) == 1 {
-		figures = figuresOf(all[0].drawing)
+// pick is the named or the first figure of the one result: of a run, or the shortest
+// schedule to a scheme's harm. If none was named, others tells of those beside it.
+func (f reportFlags) pick(all []named) (figure view.Figure, others string, err error) {
+	if len(all) != 1 {
+		return figure, "", usagef("svg is a figure of one result, and these are %d: name one of them, "+
+			"or write a page of all with -o FILE.html", len(all))
 	}
+	figures := figuresOf(all[0].drawing)
+	if len(figures) == 0 {
+		return figure, "", usagef("there is no figure in %s: write a page with -o FILE.html", all[0].name)
+	}
+
 	var names []string
 	for _, figure := range figures {
-		if figure.Name == f.figure || f.figure == "" && len(figures) == 1 {
-			return view.SVG(w, figure)
+		if figure.Name == f.figure {
+			return figure, "", nil
 		}
 		names = append(names, figure.Name)
 	}
-	return usagef("--figure: %s", strategies.UnknownName("figure of one result", f.figure, names))
+	if f.figure != "" {
+		return figure, "", usagef("--figure: %s", strategies.UnknownName("figure", f.figure, names))
+	}
+
+	const most = 12 // names in one line
+	rest := names[1:]
+	if len(rest) > most {
+		rest = append(slices.Clone(rest[:most]), fmt.Sprintf("and %d more", len(rest)-most))
+	}
+	if len(rest) > 0 {
+		others = fmt.Sprintf("this is the figure %s; --figure draws another: %s", names[0], strings.Join(rest, ", "))
+	}
+	return figures[0], others, nil
 }
 
 func load(paths []string) (all []named, err error) {

@@ -74,7 +74,8 @@ func TestReport(t *testing.T) {
 	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
 }
 
-// TestReportInAFile: the ending decides between a page, a figure and the format.
+// TestReportInAFile: the ending decides what is written, unless --format does, and a
+// file without one gets text.
 func TestReportInAFile(t *testing.T) {
 	t.Parallel()
 	run, dir := storedRun(t), t.TempDir()
@@ -82,10 +83,20 @@ func TestReportInAFile(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"a.html": {[]string{run, storedFaults}, []string{"<!doctype html>", "<svg", "crash-holding", "fine 5x5"}},
-		"a.SVG":  {[]string{run, "--figure", "throughput"}, []string{"<svg", "<title>"}},
-		"a.txt":  {[]string{run}, []string{"fine 5x5"}},
-		"a.md":   {[]string{run, "--format", "markdown"}, []string{"## ", "fine 5x5"}},
+		"a.html":      {[]string{run, storedFaults}, []string{"<!doctype html>", "<svg", "crash-holding", "fine 5x5"}},
+		"a.SVG":       {[]string{run, "--figure", "course"}, []string{"<svg", "over the measured time</title>"}},
+		"a.txt":       {[]string{run}, []string{"\nrow ", "fine 5x5"}},
+		"a.md":        {[]string{run}, []string{"## ", "fine 5x5"}},
+		"a.csv":       {[]string{run}, []string{"run,run_status,", ",fine,5,5,"}},
+		"a.json":      {[]string{run}, []string{`"strategy":"fine"`}},
+		"faults.json": {[]string{storedFaults}, []string{`"findings":`}},
+		"b.txt":       {[]string{run, "--format", "gobench"}, []string{"strategy=fine/mix=5x5"}},
+		"b.png":       {[]string{run, "--format", "markdown"}, []string{"## ", "fine 5x5"}},
+		"c":           {[]string{run}, []string{"\nrow ", "fine 5x5"}},
+		"d":           {[]string{run, "--figure", "throughput"}, []string{"<svg"}},
+		"e.out":       {[]string{run, "--format", "svg", "--figure", "throughput"}, []string{"<svg"}},
+		"lock.md":     {[]string{storedFaults, "--lock", "set-px"}, []string{"# lock set-px"}},
+		"lock.txt":    {[]string{storedFaults, "--lock", "set-px"}, []string{"set-px"}},
 	} {
 		file := filepath.Join(dir, name)
 		o := marketsim(t, append([]string{"report", "-o", file}, c.args...)...).exits(t, exitFine).says(t, "stored in "+file)
@@ -95,8 +106,51 @@ func TestReportInAFile(t *testing.T) {
 			}
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 4 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 14 {
 		t.Errorf("beside the files there are %v, %v", left, err)
+	}
+}
+
+// TestReportFirstFigure: without a name the first figure is drawn, and the others are named.
+func TestReportFirstFigure(t *testing.T) {
+	t.Parallel()
+	run := storedRun(t)
+	file := filepath.Join(t.TempDir(), "a.svg")
+	marketsim(t, "report", run, "-o", file).exits(t, exitFine).
+		says(t, "stored in "+file, "this is the figure throughput; --figure draws another: ", "course")
+	if !strings.Contains(read(t, file), "<title>Purchases a second</title>") {
+		t.Errorf("it is another figure:\n%s", read(t, file))
+	}
+	marketsim(t, "report", run, "--format", "svg").exits(t, exitFine).says(t, "<svg", "--figure draws another")
+}
+
+// TestReportRefusesEndings: what marketsim cannot write is refused by name, with the way
+// to get it, before anything is read or written.
+func TestReportRefusesEndings(t *testing.T) {
+	t.Parallel()
+	run, dir := storedRun(t), t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"x.png":  {[]string{run}, []string{"writes no .png", "marketsim report ", "x.svg && rsvg-convert "}},
+		"x.PNG":  {[]string{run, "--figure", "throughput"}, []string{"writes no .png", " --figure throughput -o "}},
+		"x.pdf":  {[]string{run}, []string{"writes no .pdf", "rsvg-convert --format pdf "}},
+		"x.jpg":  {[]string{run}, []string{"no format ends in .jpg", ".csv, .html, .json, .md, .svg, .txt", "--format"}},
+		"a.b.x":  {[]string{run}, []string{"no format ends in .x"}},
+		"y.txt":  {[]string{run, "--figure", "throughput"}, []string{"--figure is drawn as svg, and not as text"}},
+		"f.svg":  {[]string{storedFaults}, []string{"there is no figure in"}},
+		"t.svg":  {[]string{run, run}, []string{"these are 2", "-o FILE.html"}},
+		"f.csv":  {[]string{storedFaults}, []string{"csv is for runs"}},
+		"t.json": {[]string{run, run}, []string{"json is one result, and these are 2"}},
+		"l.csv":  {[]string{storedFaults, "--lock", "set-px"}, []string{"--lock tells in words, and not as csv"}},
+		"n.svg":  {[]string{run, "--figure", "thruput"}, []string{`unknown figure "thruput"`, `did you mean "throughput"?`}},
+	} {
+		args := append([]string{"report", "-o", filepath.Join(dir, name)}, c.args...)
+		marketsim(t, args...).exits(t, exitUsage).says(t, c.says...)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }
 
