@@ -51,10 +51,14 @@ func (s Scale) drawable(v float64) bool {
 func (s Scale) ticks(low, high float64) (all []float64) {
 	if s.Log {
 		steps := []float64{1, 2, 5}
-		if high/low > 200 {
+		decades := math.Log10(high) - math.Log10(low)
+		if decades > 2.3 {
 			steps = steps[:1]
 		}
-		for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+		// Of many decades every second, third ... has a tick.
+		factor := math.Pow(10, max(1, math.Ceil(decades/10)))
+		first := math.Pow(10, math.Floor(math.Log10(low)))
+		for decade := max(first, math.SmallestNonzeroFloat64); decade <= high; decade *= factor {
 			for _, step := range steps {
 				if v := decade * step; v >= low && v <= high {
 					all = append(all, v)

@@ -207,7 +207,8 @@ func linear(colour string) (parts [3]float64) {
 	for i := range parts {
 		n, _ := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
 		v := float64(n) / 255
-		if parts[i] = v / 12.92; v > 0.04045 {
+		parts[i] = v / 12.92
+		if v > 0.04045 {
 			parts[i] = math.Pow((v+0.055)/1.055, 2.4)
 		}
 	}

@@ -160,7 +160,8 @@ const (
 
 // retries shows the retries per purchase of each group, place by place.
 func retries(run *result.Run) Figure {
-	f := Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ", with their 95% intervals where there are enough."}
+	f := Figure{Name: "retries", Title: retriesTitle}
+	f.Note = retriesNote + ", with their 95% intervals where there are enough."
 	f.X = Scale{Label: "retries per purchase", Log: true, Zero: true}
 	f.dots(run, result.MetricNamed("retries_per_purchase"), func(result.Group) bool { return true })
 	return f.unlessIdle()
@@ -197,6 +198,9 @@ func course(run *result.Run) Figure {
 	least, most := math.Inf(1), 0.0
 	for _, g := range measured(run) {
 		step := g.Rows[0].CourseSeconds
+		if step <= 0 {
+			continue // a sweep stores no intervals
+		}
 		for i := range g.Rows[0].Course {
 			var rates []float64
 			for _, r := range g.Rows {

@@ -199,7 +199,7 @@ func TestTicks(t *testing.T) {
 		low, high float64
 	}{
 		{Scale{}, 0, 9450}, {Scale{}, 0, 1}, {Scale{}, 0, 0.003}, {Scale{Log: true}, 0.9, 1.1}, {Scale{Log: true}, 2, 60_000},
-		{Scale{Log: true}, 0.05, 3},
+		{Scale{Log: true}, 0.05, 3}, {Scale{Log: true}, 1e-9, 1e9}, {Scale{Log: true}, 5e-324, 1e308},
 	} {
 		ticks := c.scale.ticks(c.low, c.high)
 		some := len(ticks) >= 1 && len(ticks) <= 12

@@ -75,7 +75,7 @@ func percentiles(r result.Row) map[float64]float64 {
 	}
 
 	h, err := hdrhistogram.Decode([]byte(r.Histogram))
-	if err != nil || h.TotalCount() == 0 {
+	if err != nil || h.TotalCount() <= 0 {
 		w := r.WaitMS
 		keep(w.Count, 2, w.P50)
 		keep(w.Count, 10, w.P90)
@@ -91,7 +91,7 @@ func percentiles(r result.Row) map[float64]float64 {
 	for _, n := range oneIn() {
 		// By nearest rank, as the numbers of a row: so many waits are at most this long.
 		rank := max(1, count-int64(float64(count)/n))
-		for upTo < rank {
+		for upTo < rank && i+1 < len(bars) { // a damaged file may count more than there are
 			i++
 			upTo += bars[i].Count
 		}
