@@ -53,6 +53,16 @@ func TestPercentiles(t *testing.T) {
 		t.Errorf("of 20,000 waits there are %d percentiles, the last of 1 in %v", len(full), last)
 	}
 
+	single := hdrhistogram.New(1, 60_000_000, 2)
+	for us := range int64(101) {
+		testkit.Succeeds(t, single.RecordValue(us+1))
+	}
+	encoded = string(testkit.Must(single.Encode(hdrhistogram.V2CompressedEncodingCookieBase))(t))
+	few := percentiles(result.Row{WaitMS: result.Latency{Max: 0.101, Count: 101}, Histogram: encoded})
+	if few[2] != 0.051 || few[10] != 0.091 || few[100] != 0 {
+		t.Errorf("of 101 waits the 51st is %v ms, the 91st %v; the 100th, %v, has none longer", few[2], few[10], few[100])
+	}
+
 	for _, histogram := range []string{"", "damaged", encoded[:len(encoded)/2]} {
 		four := percentiles(result.Row{WaitMS: stored, Histogram: histogram})
 		want := map[float64]float64{2: 0.1, 10: 0.18, 100: 0.198, 1000: 0.2}
