@@ -12,6 +12,7 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -181,6 +182,7 @@ func find(what, name string, known []string) (int, error) {
 // UnknownName is the message for a name that is not known: it lists the known
 // names and suggests the nearest.
 func UnknownName(what, name string, known []string) string {
+	name = excerpt.Of(name, 200)
 	if len(known) == 0 {
 		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
 	}
@@ -197,8 +199,12 @@ func UnknownName(what, name string, known []string) string {
 func nearest(name string, known []string) string {
 	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 	best, fewest := "", 2+3*(len(name)/2)
+	name = strings.ToLower(name)
 	for _, k := range known {
-		if d := levenshtein.Distance(strings.ToLower(name), k, costs); d < fewest {
+		if len(name) > 4*len(k)+4 { // what is left out alone costs more than the fewest
+			continue
+		}
+		if d := levenshtein.Distance(name, k, costs); d < fewest {
 			best, fewest = k, d
 		}
 	}

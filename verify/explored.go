@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/results/stored"
 )
 
@@ -185,7 +186,7 @@ func (d Diagram) Brief() Diagram {
 		last := len(events) - 1
 		switch {
 		case e.Client < 0 && e.Reply == TimeGoesOn:
-		case last >= 0 && e.Client >= 0 && events[last].At == e.At && events[last].Client == e.Client:
+		case last >= 0 && e.inRequestOf(events[last]):
 			name, _, _ := strings.Cut(e.Does, " ")
 			events[last].Does, events[last].Reply = strings.TrimSpace(events[last].Does)+" "+name, e.Reply
 		case last >= 0 && events[last].Client == e.Client && events[last].Does == e.Does && events[last].Reply == e.Reply:
@@ -216,18 +217,30 @@ type Event struct {
 	Reply  string        `json:"reply,omitempty"` // or what happens to the server
 }
 
-// Cells are the diagram as a table: what stands above its columns, and a row
-// for each event.
+// inRequestOf reports whether an event is one more command of the request in which
+// another one is. What happens to a client is no command, even if it happens at the same
+// time.
+func (e Event) inRequestOf(other Event) bool {
+	happens := strings.HasPrefix(e.Does, "*") || strings.HasPrefix(other.Does, "*")
+
+	return e.Client >= 0 && e.Client == other.Client && e.At == other.At && !happens
+}
+
+// Cells are the diagram as a table: what stands above its columns, and a row for each
+// event. Of what is very long they have the beginning.
 func (d Diagram) Cells() (head []string, rows [][]string) {
 	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
+	for i, name := range head {
+		head[i] = excerpt.Of(name, excerpt.Bytes)
+	}
 	for i, e := range d.Events {
 		cells := make([]string, len(head))
-		cells[len(head)-1] = e.Reply
+		cells[len(head)-1] = excerpt.Of(e.Reply, excerpt.Bytes)
 		if i == 0 || d.Events[i-1].At != e.At {
 			cells[0] = e.At.String()
 		}
 		if e.Client >= 0 {
-			cells[1+e.Client] = e.Does
+			cells[1+e.Client] = excerpt.Of(e.Does, excerpt.Bytes)
 		}
 		rows = append(rows, cells)
 	}
@@ -245,5 +258,10 @@ func (d Diagram) String() string {
 		fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| "))
 	}
 	w.Flush()
-	return b.String() + "\n- " + strings.Join(d.End, "\n- ") + "\n"
+
+	b.WriteByte('\n')
+	for _, text := range d.End {
+		fmt.Fprintf(&b, "- %s\n", excerpt.Of(text, excerpt.Bytes))
+	}
+	return b.String()
 }

@@ -32,6 +32,7 @@ type Block struct {
 	Map      bool
 	Figure   *Figure
 	Schedule *Figure // HTML draws it in place of the Table
+	Again    string  // a command that shows it again; no renderer breaks it into lines
 }
 
 // A Table is a table in words. Its first columns name its rows: if it is cut in
@@ -127,6 +128,7 @@ func (d *Doc) each(f func(string) string) *Doc {
 	done := &Doc{Title: f(d.Title), Facts: mapped(d.Facts, f), Findings: mapped(d.Findings, f)}
 	for _, b := range d.Blocks {
 		b.Heading, b.Note = f(b.Heading), mapped(b.Note, f)
+		b.Again = f(b.Again)
 		if b.Table != nil {
 			b.Table = b.Table.each(f)
 		}
@@ -146,10 +148,16 @@ func mapped[T, U any](all []T, f func(T) U) []U {
 // printable makes a text from a file safe to print: a control character could
 // move a cursor or break a table.
 func printable(s string) string {
+	s = strings.TrimSpace(s)
+	special := func(r rune) bool { return r < ' ' || r > '~' }
+	if !strings.ContainsFunc(s, special) {
+		return s // the usual case
+	}
+
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return '?'
-	}, strings.TrimSpace(s))
+	}, s)
 }

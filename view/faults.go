@@ -255,13 +255,26 @@ func ExploredTable(all []verify.Explored) *Table {
 	return t.without("", "each kind")
 }
 
-// Schedules are the shortest schedules to the harms that were found, a figure
-// each, by the name of the scheme.
+// Schedules are the shortest schedules to the harms that were found, a figure each. Its
+// name is the scheme, and where that has several figures the program and the harm.
 func Schedules(r *verify.Explorations) (all []Figure) {
-	for _, e := range r.Searches {
-		if e.Diagram != nil {
-			all = append(all, schedule(e))
+	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e verify.Explored) bool { return e.Diagram == nil })
+	of := map[string]int{}    // figures of a scheme
+	named := map[string]int{} // figures with a name
+
+	for _, e := range drawn {
+		of[e.Scheme]++
+	}
+	for _, e := range drawn {
+		f := schedule(e)
+		if of[e.Scheme] > 1 {
+			f.Name = strings.NewReplacer(" ", "-", "'", "").Replace(e.Program + "-" + string(e.Harm))
 		}
+		named[f.Name]++
+		if n := named[f.Name]; n > 1 {
+			f.Name = fmt.Sprintf("%s-%d", f.Name, n)
+		}
+		all = append(all, f)
 	}
 	return all
 }
@@ -277,10 +290,14 @@ func scheduleBlock(e verify.Explored, again string) Block {
 	head, rows := e.Diagram.Cells()
 	t := NewTable(head...).Wrapping(head[1:]...)
 	t.Rows = mapped(rows, func(row []string) []Cell { return cells(row...) })
+	bounds := fmt.Sprintf("The shortest schedule has %s and %s.",
+		count(e.Preemptions, "preemption"), count(e.Faults, "fault"))
+
 	return Block{
-		Heading: figure.Title,
-		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
-			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
-		Table: t, Schedule: &figure,
+		Heading:  figure.Title,
+		Note:     append(slices.Clone(e.Diagram.End), bounds),
+		Table:    t,
+		Schedule: &figure,
+		Again:    again,
 	}
 }

@@ -161,7 +161,7 @@ var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
 // script: its CSP forbids both.
 func HTML(w io.Writer, docs ...*Doc) error {
 	var b bytes.Buffer
-	err := page.Execute(&b, mapped(docs, func(d *Doc) *Doc { return d.each(printable) }))
+	err := page.Execute(&b, mapped(docs, func(d *Doc) *Doc { return d.each(shown) }))
 	if err != nil {
 		return fmt.Errorf("draw a page: %w", err)
 	}

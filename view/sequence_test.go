@@ -29,6 +29,9 @@ func schedule() verify.Diagram {
 			{At: 3 * time.Second, Client: 2, Does: "DEL lock:1", Reply: "*is lost, the connection breaks*"},
 			{At: 4 * time.Second, Client: 2, Does: "SET lock:1\x1b[31m", Reply: "*executed, then the client dies*"},
 			{At: 5 * time.Second, Client: 0, Does: "*wakes after 5s*"},
+			{At: 6 * time.Second, Client: 0, Does: "GET lock:1"},
+			{At: 6 * time.Second, Client: 0, Does: "*enters*"},
+			{At: 6 * time.Second, Client: 0, Does: "*leaves*"},
 		},
 		End: []string{"Alice: is item 1 bought? yes", "Harm: sold twice: item 1 is in two places"},
 	}
@@ -44,6 +47,7 @@ func TestSequence(t *testing.T) {
 	for _, want := range []string{
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",
 		`class="paused"`, ">pauses<", ">wakes after 5s<",
+		">GET lock:1<", ">enters<", ">leaves<",
 		">starts anew, empty<", "…<title>EVALSHA", `<text class="harm" text-anchor="start"`, ">✕<", ">4s<",
 	} {
 		if !strings.Contains(svg, want) {
@@ -64,6 +68,31 @@ func TestSequence(t *testing.T) {
 		if err != nil {
 			t.Fatalf("it is no XML: %v", err)
 		}
+	}
+}
+
+// Each schedule has a name of its own: its scheme's, or that of its program and its harm.
+func TestSchedulesHaveNames(t *testing.T) {
+	diagram := schedule()
+	search := func(scheme, program string, harm verify.Harm) verify.Explored {
+		return verify.Explored{Scheme: scheme, Program: program, Harm: harm, Diagram: &diagram}
+	}
+	figures := view.Schedules(&verify.Explorations{Searches: []verify.Explored{
+		search("php lock.php", "lock", verify.Outlived),
+		search("php lock.php", "lock", verify.FreedAnothers),
+		search("php lock.php", "lock-works", verify.Outlived),
+		search("php lock.php", "lock", verify.Outlived),
+		search("set-px", "one-item", verify.SoldTwice),
+		{Scheme: "set-px", Program: "one-account"},
+	}})
+
+	var names []string
+	for _, f := range figures {
+		names = append(names, f.Name)
+	}
+	want := "lock-outlived-its-lease lock-freed-anothers lock-works-outlived-its-lease lock-outlived-its-lease-2 set-px"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("the schedules are %s, want %s", got, want)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 
 // The sizes of a figure, in units of its viewBox.
 const (
-	head   = 34.0 // above the first panel
-	letter = 7.0  // about how wide one is
+	head        = 34.0 // above the first panel
+	letter      = 7.0  // about how wide one is
+	titleLetter = 7.8  // of a title
 )
 
 type drawing struct {
@@ -57,8 +58,9 @@ func (f Figure) drawing() *drawing {
 	if f.Schedule != nil {
 		return newSequence(f.Title, f.Schedule.Brief())
 	}
-	d := &drawing{Title: printable(f.Title), Width: figureWidth, Height: head}
-	d.write("title", "start", f.Title, 8, 22)
+	f = f.labelled()
+	d := &drawing{Title: shown(f.Title), Width: figureWidth, Height: head}
+	d.fit("title", "start", f.Title, 8, 22, titleRoom(d.Width))
 	if len(f.Panels[0].Dots) > 0 {
 		f.drawDots(d)
 	} else {
@@ -68,7 +70,45 @@ func (f Figure) drawing() *drawing {
 }
 
 func (d *drawing) write(class, anchor, words string, x, y float64) {
-	d.Texts = append(d.Texts, text{Class: class, Anchor: anchor, Text: printable(words), X: round1(x), Y: round1(y)})
+	d.Texts = append(d.Texts, text{Class: class, Anchor: anchor, Text: shown(words), X: round1(x), Y: round1(y)})
+}
+
+// fit writes a text of which there is room for so many letters. What is longer is cut,
+// and has all of it in its title, which a pointer shows.
+func (d *drawing) fit(class, anchor, words string, x, y float64, room int) {
+	whole := shown(words)
+	d.write(class, anchor, shortened(whole, room), x, y)
+	if written := &d.Texts[len(d.Texts)-1]; written.Text != whole {
+		written.Full = whole
+	}
+}
+
+// shortened is a text of so many letters at most.
+func shortened(text string, letters int) string {
+	if utf8.RuneCountInString(text) <= letters {
+		return text
+	}
+	return string([]rune(text)[:letters-1]) + "…"
+}
+
+// titleRoom is how many letters there are room for in the title of a figure.
+func titleRoom(width float64) int { return int((width - 16) / titleLetter) }
+
+// labelled is a figure whose labels of dots and lines leave room for these.
+func (f Figure) labelled() Figure {
+	const most = 100 // letters
+	f.Panels = mapped(f.Panels, func(p Panel) Panel {
+		p.Dots = mapped(p.Dots, func(d Dot) Dot {
+			d.Label = shortened(shown(d.Label), most)
+			return d
+		})
+		p.Lines = mapped(p.Lines, func(c Curve) Curve {
+			c.Label = shortened(shown(c.Label), most)
+			return c
+		})
+		return p
+	})
+	return f
 }
 
 func (d *drawing) stroke(class string, points ...float64) {
@@ -88,6 +128,7 @@ const (
 	laneMargin  = 84.0  // before the first: times; and behind the last
 	eventHeight = 40.0
 	codeLetter  = 6.7 // about how wide a letter of a command is
+	laneLetters = 44  // of other texts that are between two lifelines
 )
 
 // sequence is the diagram of a schedule while it is drawn. A command that is cut is in
@@ -112,10 +153,10 @@ func newSequence(title string, d verify.Diagram) *drawing {
 		s.lanes = append(s.lanes, laneMargin+laneGap*float64(place))
 	}
 	s.lanes = append(s.lanes, laneMargin+laneGap*float64(left))
-	s.Title, s.Width = printable(title), 2*laneMargin+laneGap*float64(len(d.Clients))
-	s.write("title", "start", title, 8, 22)
+	s.Title, s.Width = shown(title), 2*laneMargin+laneGap*float64(len(d.Clients))
+	s.fit("title", "start", title, 8, 22, titleRoom(s.Width))
 	for i, name := range append(slices.Clone(d.Clients), "server") {
-		s.write("panel", "middle", name, s.lanes[i], head+20)
+		s.fit("panel", "middle", name, s.lanes[i], head+20, laneLetters)
 	}
 	last := time.Duration(-1)
 	for _, e := range d.Events {
@@ -173,7 +214,7 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 	if side < 0 {
 		anchor, by = "end", -10
 	}
-	s.write(class, anchor, happens, x+by, s.y+4)
+	s.fit(class, anchor, happens, x+by, s.y+4, laneLetters)
 }
 
 // request draws an arrow to the server, or to a cross on the way, with the command
@@ -188,7 +229,7 @@ func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	arrives := !strikes || strings.HasPrefix(reply, "executed") || strings.HasPrefix(reply, "comes late") ||
 		strings.HasPrefix(reply, "only this part")
 	room := int((math.Abs(to-from) - 24) / codeLetter)
-	s.code("code", e.Does, (from+to)/2, s.y-6, room)
+	s.fit("code", "middle", e.Does, (from+to)/2, s.y-6, room)
 	back := math.Copysign(7, to-from) // of the head of the arrow
 	if !arrives {
 		to = from + (to-from)*0.7
@@ -199,22 +240,11 @@ func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	if arrives {
 		s.stroke(arrow, to-back, s.y-4, to, s.y, to-back, s.y+4)
 	}
-	s.code(answer, reply, (from+s.server())/2, s.y+13, room)
+	s.fit(answer, "middle", reply, (from+s.server())/2, s.y+13, room)
 	if strings.HasSuffix(reply, "the client dies") {
 		s.y += 8
 		s.end(e.Client)
 		s.write("fault", "middle", "✕", s.lanes[e.Client], s.y+6)
-	}
-}
-
-func (s *sequence) code(class, words string, x, y float64, room int) {
-	shown := printable(words)
-	if utf8.RuneCountInString(shown) > room {
-		shown = string([]rune(shown)[:room-1]) + "…"
-	}
-	s.write(class, "middle", shown, x, y)
-	if shown != printable(words) {
-		s.Texts[len(s.Texts)-1].Full = printable(words)
 	}
 }
 
@@ -237,7 +267,7 @@ func (s *sequence) tells() {
 		if strings.HasPrefix(text, "Harm: ") {
 			class = "harm"
 		}
-		for line := range strings.SplitSeq(wrapped(printable(text), int((s.Width-16)/letter)), "\n") {
+		for line := range strings.SplitSeq(wrapped(shown(text), int((s.Width-16)/letter)), "\n") {
 			s.write(class, "start", line, 8, s.y)
 			s.y += 18
 		}

@@ -8,17 +8,15 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fatih/color"
 	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/pkg/twwarp"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns a Text has: a wider table is cut in several. Only
-// what cannot be broken is wider.
+// Width is how many columns a Text has: a wider table is cut in several. Only commands,
+// which are pasted whole, and tables with several long names are wider.
 const Width = 100
 
 const gap = "  "
@@ -44,7 +42,7 @@ func Terminal(w io.Writer, d *Doc, width int) error {
 }
 
 func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
-	d = d.each(printable)
+	d = d.each(shown)
 	var b bytes.Buffer
 	say := func(texts ...string) {
 		for _, text := range texts {
@@ -80,6 +78,9 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 			}
 		}
 		say(block.Note...)
+		if block.Again != "" {
+			fmt.Fprintln(&b, "Play it again: "+block.Again)
+		}
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -101,16 +102,29 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns).broken(width))
 }
 
-// broken is the table with prose broken into lines that are as long as a width
-// allows, 16 characters at least.
+// broken is the table with prose broken into lines that are as long as a width allows,
+// 16 columns at least. Other cells, such as names, are broken only where they would take
+// more than half of the width.
 func (t *Table) broken(width int) *Table {
-	const shortest = 16 // line of prose
+	const (
+		shortest = 16 // line of prose
+		name     = 40 // that is never broken
+	)
+	t = t.each(func(s string) string { return s })
+	for i, h := range t.Headings {
+		for _, row := range t.Rows {
+			if !slices.Contains(t.prose, h) {
+				row[i].Text = wrapped(row[i].Text, max(name, width/2))
+			}
+		}
+	}
+
 	width = max(width, t.lines(shortest).width())
 	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
 }
 
-// lines is the table with prose broken at spaces into lines of at most this many
-// characters, and headings to fit cells.
+// lines is the table with prose broken into lines of at most this many columns, and
+// headings to fit cells.
 func (t *Table) lines(limit int) *Table {
 	shown := t.each(func(s string) string { return s })
 	for i, h := range t.Headings {
@@ -120,18 +134,13 @@ func (t *Table) lines(limit int) *Table {
 			}
 		}
 		if !strings.HasSuffix(h, "/s") {
-			h = wrapped(strings.ReplaceAll(h, "/", "/ "), max(8, widest(shown.column(i))))
+			h = strings.ReplaceAll(h, "/", "/ ")
+			word := min(widest(strings.Fields(h)), limit) // that is not cut
+			h = wrapped(h, max(8, word, widest(shown.column(i))))
 			shown.Headings[i] = strings.ReplaceAll(h, "/ ", "/")
 		}
 	}
 	return shown
-}
-
-// wrapped breaks a text at spaces into lines of at most this many characters,
-// unless a word is longer.
-func wrapped(text string, limit int) string {
-	lines, _ := twwarp.WrapString(text, limit)
-	return strings.Join(lines, "\n")
 }
 
 func (t *Table) width() int {
@@ -145,7 +154,7 @@ func (t *Table) width() int {
 func widest(texts []string) (most int) {
 	for _, text := range texts {
 		for line := range strings.SplitSeq(text, "\n") {
-			most = max(most, utf8.RuneCountInString(line))
+			most = max(most, columns(line))
 		}
 	}
 	return most
@@ -179,7 +188,7 @@ func (t *Table) text(b *bytes.Buffer, paint func(Cell) string) error {
 
 // Markdown draws a document as GitHub-flavoured Markdown. Figures are left out.
 func Markdown(w io.Writer, d *Doc) error {
-	d = d.each(func(s string) string { return escape(printable(s)) })
+	d = d.each(func(s string) string { return escape(shown(s)) })
 	var b bytes.Buffer
 	if d.Title != "" {
 		fmt.Fprintf(&b, "# %s\n\n", d.Title)
@@ -205,8 +214,12 @@ func Markdown(w io.Writer, d *Doc) error {
 				return fmt.Errorf("draw a table: %w", err)
 			}
 		}
-		if len(block.Note) > 0 {
-			fmt.Fprintf(&b, "\n- %s\n", strings.Join(block.Note, "\n- "))
+		notes := block.Note
+		if block.Again != "" {
+			notes = append(slices.Clone(notes), "Play it again: "+block.Again)
+		}
+		if len(notes) > 0 {
+			fmt.Fprintf(&b, "\n- %s\n", strings.Join(notes, "\n- "))
 		}
 	}
 	_, err := w.Write(b.Bytes())

@@ -38,6 +38,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -77,6 +78,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	help := bufio.NewWriter(stdout) // cobra ignores errors of writing
 	root.SetOut(help)
 	root.SetErr(stderr)
+	// To compare a very long word with the names of commands takes cobra minutes.
+	root.DisableSuggestions = slices.ContainsFunc(args, func(arg string) bool { return len(arg) > excerpt.Bytes })
 	started := false
 	for _, sub := range root.Commands() {
 		do := sub.RunE
@@ -261,12 +264,16 @@ func quote(word string) string {
 }
 
 // discreet returns err without passwords, whether in URLs or repeated by the
-// server, and without terminal codes.
+// server, and without terminal codes. Of what is very long it shows the ends.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := printable(withoutPasswords(err.Error()))
+	// More is looked through for passwords than is shown, so that of one that is cut in two
+	// neither half is shown.
+	const most = 4 * excerpt.Bytes
+	text := printable(withoutPasswords(excerpt.Ends(err.Error(), 16*most)))
+
 	for _, password := range p.passwords {
 		if password == "" {
 			continue
@@ -275,7 +282,12 @@ func (p *program) discreet(err error) error {
 			text = strings.ReplaceAll(text, quote+password+quote, quote+"***"+quote)
 		}
 	}
-	return reworded{text, err}
+
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = excerpt.Ends(line, excerpt.Bytes)
+	}
+	return reworded{excerpt.Ends(strings.Join(lines, "\n"), most), err}
 }
 
 // printable is a text, perhaps from a file, without the codes that move a

@@ -16,7 +16,7 @@ var rooms = []struct {
 	folder string
 	floor  int
 }{
-	{"internal/wire", 0}, {"internal/alarm", 0}, {"results", 0},
+	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/excerpt", 0}, {"results", 0},
 	{"market", 1},
 	{"internal/servers", 2}, {"internal/testkit", 3},
 	{"strategies", 4}, {"verify", 5}, {"bench", 6}, {"view", 7}, {"cmd", 8},

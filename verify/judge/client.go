@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -125,7 +127,11 @@ func (l *life) lastSaid() string {
 	if len(l.stderr) == 0 {
 		return ""
 	}
-	return "; its last lines are\n\t" + strings.Join(l.stderr, "\n\t")
+	text := "; its last lines are"
+	for _, line := range l.stderr {
+		text += "\n\t" + excerpt.Of(line, excerpt.Bytes/4)
+	}
+	return text
 }
 
 var errSilent = errors.New("has said nothing")
@@ -142,7 +148,7 @@ func among(said, words string) error {
 	case said == "":
 		return errors.New("has ended")
 	case !slices.Contains(strings.Fields(words), word):
-		return fmt.Errorf("said %q, not %q", strings.TrimSpace(said), words)
+		return fmt.Errorf("said %s, not %q", quoted(said), words)
 	}
 	return nil
 }
@@ -151,6 +157,11 @@ func among(said, words string) error {
 // was, more what else is known.
 func wrong(told string, how error, more string) error {
 	return fmt.Errorf("it was told %q, and %w%s", told, how, more)
+}
+
+// quoted is what a program said, as an error shows it.
+func quoted(said string) string {
+	return strconv.Quote(excerpt.Of(strings.TrimSpace(said), excerpt.Bytes))
 }
 
 // kill ends the program and its connections.

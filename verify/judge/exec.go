@@ -74,7 +74,7 @@ func (b *buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt,
 	if err == nil && said != "bought" {
 		_, err = fmt.Sscanf(said, "bought %d", &r.Retries)
 		if err != nil || r.Retries < 0 {
-			err = b.wrong(buys(o), fmt.Errorf("said %q, not \"bought RETRIES\"", said))
+			err = b.wrong(buys(o), fmt.Errorf("said %s, not \"bought RETRIES\"", quoted(said)))
 		}
 	}
 	return r, err
@@ -108,7 +108,7 @@ func (b *buyer) ask(ctx context.Context, limit time.Duration, line, words string
 	err = cmp.Or(among(heard, words), refusals[word])
 	switch {
 	case err == errUntold:
-		err = b.wrong(line, fmt.Errorf("said %q: %w what it has done", said, errUntold))
+		err = b.wrong(line, fmt.Errorf("said %s: %w what it has done", quoted(said), errUntold))
 	case err != nil && !market.Refused(err):
 		err = b.wrong(line, err)
 	}
