@@ -2,11 +2,14 @@ package results
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -32,10 +35,13 @@ func TestExploredInPages(t *testing.T) {
 		}
 	}
 	late := func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
-	inPage(t, "../docs/explored.md", "explored: table", exploredTable(all))
+	inPage(t, "../docs/explored.md", "explored: safe", safeSchemes(all))
+	inPage(t, "../docs/explored.md", "explored: table", folded(
+		fmt.Sprintf("All %d searches", len(all)), exploredTable(all)))
 	inPage(t, "../docs/explored.md", "explored: after-unknown", afterUnknown(all))
-	inPage(t, "../docs/explored.md", "explored: late", replayed(t, all, late))
-	inPage(t, "../docs/faults.md", "explored: schemes", schemes(all))
+	inPage(t, "../docs/explored.md", "explored: late", folded("The schedule, request by request", replayed(t, all, late)))
+	inPage(t, "../docs/faults.md", "explored: schemes", folded("Each scheme, with its harms and its bounds", schemes(all)))
+	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
 	inPage(t, "../docs/redlock.md", "explored: redlock", exploredTable(masters))
 	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
 		is := func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of }
@@ -61,6 +67,12 @@ func inPage(t *testing.T, page, name, want string) {
 		return
 	}
 	rewrite(t, page, is, before+begin+want+end+after)
+}
+
+// folded is a part of a page that opens with a click. GitHub reads Markdown in it behind
+// an empty line.
+func folded(summary, text string) string {
+	return "<details>\n<summary>" + summary + "</summary>\n\n" + text + "\n</details>\n"
 }
 
 // replayed is the diagram of a stored harm, which its token plays again.
@@ -95,6 +107,115 @@ func exploredTable(all []verify.Explored) string {
 		}
 		line(cells)
 	}
+	return b.String()
+}
+
+// longLeases ends the name of a program in which locks outlast the clients' patience.
+const longLeases = "-long-leases"
+
+// safeSchemes are those with which two buyers of one item do no harm, and what the other
+// programs found of them; then how many others there are.
+func safeSchemes(all []verify.Explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | nothing was found in | harm was found in | schedules |\n|:--|:--|:--|--:|\n")
+	others, unexplored := map[verify.Harm]int{}, 0
+
+	for _, of := range perScheme(all) {
+		first := func(e verify.Explored) bool {
+			return e.Harm != "" && strings.TrimSuffix(e.Program, longLeases) == of[0].Program
+		}
+		harmed := slices.IndexFunc(of, first)
+		switch {
+		case of[0].Why != "":
+			unexplored++
+			continue
+		case harmed >= 0:
+			others[of[harmed].Harm]++
+			continue
+		}
+
+		var programs []string
+		harms := map[string]verify.Harm{} // by program, whatever its leases
+		schedules := 0
+		for _, e := range of {
+			schedules += e.Schedules
+			name := strings.TrimSuffix(e.Program, longLeases)
+			if _, known := harms[name]; !known {
+				programs = append(programs, name)
+			}
+			harms[name] = cmp.Or(e.Harm, harms[name])
+		}
+
+		var nothing, something []string
+		for _, name := range programs {
+			if harms[name] == "" {
+				nothing = append(nothing, name)
+			} else {
+				something = append(something, fmt.Sprintf("%s: %s", name, harms[name]))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", of[0].Scheme, strings.Join(nothing, ", "),
+			strings.Join(something, ", "), view.Number(float64(schedules), result.Number))
+	}
+
+	var found []string
+	total := 0
+	for _, harm := range slices.Backward(verify.Harms()) {
+		if n := others[harm]; n > 0 {
+			found = append(found, fmt.Sprintf("%s with %d", harm, n))
+			total += n
+		}
+	}
+	fmt.Fprintf(&b, "\nHarm was found with each of the other %d schemes, already where two buy one item: %s.\n"+
+		"Not explored: %d.\n", total, and(found), unexplored)
+	return b.String()
+}
+
+// perScheme divides searches, which are stored scheme by scheme.
+func perScheme(all []verify.Explored) (schemes [][]verify.Explored) {
+	for i, e := range all {
+		if i == 0 || all[i-1].Scheme != e.Scheme {
+			schemes = append(schemes, nil)
+		}
+		last := len(schemes) - 1
+		schemes[last] = append(schemes[last], e)
+	}
+	return schemes
+}
+
+// leastHarmed are the schemes that two scenarios at most harm, and how the others fared.
+func leastHarmed(faults *verify.Faults) string {
+	const few = 2
+	var b strings.Builder
+	b.WriteString("| scheme | harmed in | of the scenarios that can strike it |\n|:--|:--|--:|\n")
+	fewest, most, others, stuck := math.MaxInt, 0, 0, 0
+
+	for _, scheme := range faults.Subjects {
+		var harms []string
+		struck, never := 0, false
+		for _, f := range faults.Findings {
+			if f.Subject != scheme || f.Harm == "" {
+				continue
+			}
+			struck++
+			never = never || f.KeptOut == verify.NeverIn
+			if f.Verdict.Harm() {
+				harms = append(harms, f.Scenario+": "+string(f.Harm))
+			}
+		}
+
+		if len(harms) <= few {
+			fmt.Fprintf(&b, "| %s | %s | %d |\n", scheme, strings.Join(harms, ", "), struck)
+			continue
+		}
+		others++
+		fewest, most = min(fewest, len(harms)), max(most, len(harms))
+		if never {
+			stuck++
+		}
+	}
+	fmt.Fprintf(&b, "\nEach of the other %d schemes was harmed in %d to %d scenarios; with %d of them there is one after "+
+		"which others never got in.\n", others, fewest, most, stuck)
 	return b.String()
 }
 

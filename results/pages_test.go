@@ -63,6 +63,35 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 	}
 }
 
+// fold is a part of a page that is folded; GitHub reads Markdown in it only behind an
+// empty line.
+var fold = regexp.MustCompile(`(?s)<details>\n<summary>[^\n]+</summary>\n\n.*?\n\n</details>\n`)
+
+// TestPagesAreReadable: what is generated or long is folded, so that what is left of a
+// page can be read, and its first screen has the answer.
+func TestPagesAreReadable(t *testing.T) {
+	for _, page := range []struct {
+		path  string
+		words int // that are not folded, at most
+		begin string
+	}{
+		{"../docs/explored.md", 2000, "<!-- explored: safe -->"},
+		{"../docs/faults.md", 3300, "<!-- faults: least harm -->"},
+	} {
+		all := text(t, page.path)
+		shown := fold.ReplaceAllString(all, "")
+		if strings.Contains(shown, "details>") || shown == all {
+			t.Errorf("%s has a part that is not folded as GitHub needs it", page.path)
+		}
+		if n := len(strings.Fields(shown)); n > page.words {
+			t.Errorf("%s shows %d words, and %d are enough: fold what is generated", page.path, n, page.words)
+		}
+		if at := strings.Index(shown, page.begin); at < 0 || strings.Count(shown[:at], "\n") > 10 {
+			t.Errorf("%s does not begin with its answer, %s", page.path, page.begin)
+		}
+	}
+}
+
 // each replaces what a pattern finds in a text.
 func each(pattern *regexp.Regexp, text string, by func(part []string) string) string {
 	return pattern.ReplaceAllStringFunc(text, func(found string) string { return by(pattern.FindStringSubmatch(found)) })
