@@ -42,6 +42,7 @@ type Table struct {
 	Rows     [][]Cell // each with a cell for each heading
 	names    int      // how many columns name rows
 	prose    []string // headings, see Wrapping
+	Filters  []Filter // HTML has them
 }
 
 // A Cell is a text of a table, and how it is shown.
@@ -107,7 +108,7 @@ func (t *Table) column(i int) []string {
 }
 
 func (t *Table) pick(columns []int) *Table {
-	picked := &Table{names: t.names, prose: t.prose}
+	picked := &Table{names: t.names, prose: t.prose, Filters: t.Filters}
 	picked.Headings = mapped(columns, func(i int) string { return t.Headings[i] })
 	for _, row := range t.Rows {
 		picked.add(mapped(columns, func(i int) Cell { return row[i] })...)
@@ -117,6 +118,9 @@ func (t *Table) pick(columns []int) *Table {
 
 func (t *Table) each(f func(string) string) *Table {
 	done := &Table{Headings: mapped(t.Headings, f), names: t.names, prose: mapped(t.prose, f)}
+	for _, filter := range t.Filters {
+		done.Filters = append(done.Filters, Filter{Label: f(filter.Label), Values: mapped(filter.Values, f)})
+	}
 	for _, row := range t.Rows {
 		done.add(mapped(row, func(c Cell) Cell { return Cell{f(c.Text), c.Tone} })...)
 	}

@@ -252,7 +252,34 @@ func ExploredTable(all []verify.Explored) *Table {
 		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
 		t.tone(3, tone)
 	}
+	t.Filters = exploredFilters(all)
 	return t.without("", "each kind")
+}
+
+// exploredFilters choose among searches by scheme, program and harm, where they are more
+// than a screen shows.
+func exploredFilters(all []verify.Explored) []Filter {
+	const screen = 20 // rows
+	if len(all) <= screen {
+		return nil
+	}
+	harm := func(e verify.Explored) string {
+		switch {
+		case e.Why != "":
+			return "not explored"
+		case e.Harm != "":
+			return e.Harm.String()
+		case !e.Concludes():
+			return "nothing concluded"
+		}
+		return "nothing"
+	}
+
+	return []Filter{
+		{Label: "scheme", Values: mapped(all, func(e verify.Explored) string { return e.Scheme })},
+		{Label: "program", Values: mapped(all, func(e verify.Explored) string { return e.Program })},
+		{Label: "found", Values: mapped(all, harm)},
+	}
 }
 
 // Schedules are the shortest schedules to the harms that were found, a figure each. Its

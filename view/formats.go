@@ -149,13 +149,13 @@ func Line(r result.Row) string {
 	return printable(text)
 }
 
-//go:embed page.gohtml page.css figure.gosvg
+//go:embed page.gohtml filter.gohtml page.css figure.gosvg
 var files embed.FS
 
 var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
-	"inline": inline, "inc": func(i int) int { return i + 1 },
+	"filters": filters, "inline": inline, "inc": func(i int) int { return i + 1 },
 	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
-}).ParseFS(files, "page.gohtml", "page.css"))
+}).ParseFS(files, "page.gohtml", "filter.gohtml", "page.css"))
 
 // HTML draws documents as one page with their figures. It loads nothing and runs no
 // script: its CSP forbids both.
