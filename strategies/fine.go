@@ -19,6 +19,8 @@ func coarse() Strategy {
 	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string { return append(names, "market") })
 }
 
+const fineName = "fine"
+
 // fine is coarse under a lock named after the item, so that operations on
 // different items run in parallel.
 //
@@ -27,7 +29,7 @@ func coarse() Strategy {
 // overdraft); fine-wallet corrects that. Source: Redis in Action, 6.2.4.
 func fine() Strategy {
 	return underLocks(Strategy{
-		Name:     "fine",
+		Name:     fineName,
 		Summary:  "a lock per item; an account that two buyers spend from can be overdrawn",
 		Source:   "Redis in Action, section 6.2.4",
 		Protects: Protection{Items: true},

@@ -67,7 +67,7 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 	}
 	i, err := find("strategy", parts[0], c.StrategyNames())
 	if err != nil {
-		return spec, c.orLock(parts[0], err)
+		return spec, c.orLock(text, parts[0], err)
 	}
 	spec.strategy = c.Strategies[i]
 	name, settings := spec.strategy.Lock, parts[1:]
@@ -107,15 +107,23 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 	return spec, err
 }
 
-// orLock adds to an error about an unknown strategy how a lock is written whose
-// name was given instead.
-func (c Catalogue) orLock(name string, err error) error {
-	under := slices.IndexFunc(c.Strategies, func(s Strategy) bool { return s.Lock != "" })
-	near := nearest(name, c.LockNames())
-	if near == "" || under < 0 || nearest(name, c.StrategyNames()) != "" {
+// orLock says of a lock that was named in place of a strategy how it is written with one,
+// and adds that to the error if the name is only near a lock's.
+func (c Catalogue) orLock(text, name string, err error) error {
+	if !slices.Contains(c.StrategyNames(), fineName) {
 		return err
 	}
-	return fmt.Errorf("%w; %s is a lock, written %s:%[2]s", err, near, c.Strategies[under].Name)
+
+	kind, _, _ := strings.Cut(name, "+")
+	near := Nearest(kind, c.LockNames())
+	switch {
+	case slices.Contains(c.LockNames(), kind):
+		return fmt.Errorf("%s is a lock, and a strategy says what it locks: write %s:%s for a lock per item",
+			kind, fineName, text)
+	case near == "" || Nearest(name, c.StrategyNames()) != "":
+		return err
+	}
+	return fmt.Errorf("%w; %s is a lock, written %s:%[2]s", err, near, fineName)
 }
 
 // lock finds a lock by its name, which +watchdog may follow.
@@ -176,8 +184,17 @@ func find(what, name string, known []string) (int, error) {
 	if i := slices.Index(known, name); i >= 0 {
 		return i, nil
 	}
-	return 0, errors.New(UnknownName(what, name, known))
+	return 0, &UnknownError{What: what, Name: name, Known: known}
 }
+
+// An UnknownError is about a name that nothing has. Its text is that of [UnknownName].
+type UnknownError struct {
+	What  string // the kind of thing that was looked for: "strategy", "lock", "parameter"
+	Name  string
+	Known []string // the names that there are
+}
+
+func (e *UnknownError) Error() string { return UnknownName(e.What, e.Name, e.Known) }
 
 // UnknownName is the message for a name that is not known: it lists the known
 // names and suggests the nearest.
@@ -187,16 +204,16 @@ func UnknownName(what, name string, known []string) string {
 		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
 	}
 	message := fmt.Sprintf("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))
-	if best := nearest(name, known); best != "" {
+	if best := Nearest(name, known); best != "" {
 		message += fmt.Sprintf("; did you mean %q?", best)
 	}
 	return message
 }
 
-// nearest is the name that takes the fewest edits, or "" if they are more than half as
+// Nearest is the name that takes the fewest edits, or "" if they are more than half as
 // many as the name's letters. A wrong letter counts nearly as one left out and one added,
 // so that setpx means set-px and not setnx.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 	best, fewest := "", 2+3*(len(name)/2)
 	name = strings.ToLower(name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,8 +85,13 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // The port is 6379 and the database 0 unless said otherwise. go-redis's other query
 // parameters (max_retries, ...) are refused, because they would undo what [Dial] needs to
 // measure truthfully. Every error wraps [ErrURL] and repeats no part of the URL, which
-// may hold a piece of a password that was not percent-encoded.
+// may hold a piece of a password that was not percent-encoded. Only an address that stands
+// alone, as in "localhost:6379", is repeated, as the URL to type.
 func ParseURL(raw string) (Target, error) {
+	if !startsWithScheme.MatchString(raw) {
+		return Target{}, fmt.Errorf("%w: %s", ErrURL, urlInPlaceOf(raw))
+	}
+
 	u, err := url.Parse(raw)
 	// url.Error quotes the URL
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
@@ -108,6 +114,37 @@ func ParseURL(raw string) (Target, error) {
 	return Target{
 		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLS: o.TLSConfig,
 	}, nil
+}
+
+var (
+	startsWithScheme = regexp.MustCompile(`^(?i)[a-z][a-z0-9+.-]*://|^rediss?:|^unix:`)
+
+	// An address with nothing that could be a password: an IPv6 address between brackets, or a
+	// name or an IPv4 address, each with a port or a database; or such an IPv6 address alone.
+	bareAddress = regexp.MustCompile(`^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{1,5})?(?:/[0-9]*)?$`)
+	bareIPv6    = regexp.MustCompile(`^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$`)
+	socketPath  = regexp.MustCompile(`^/[^@?#]*\.sock(et)?$`)
+)
+
+// urlInPlaceOf says which URL to type in place of a text that is none.
+func urlInPlaceOf(raw string) string {
+	const starts = "it must start with redis://, rediss:// (TLS) or unix://"
+	address := strings.TrimPrefix(raw, "//")
+	switch {
+	case raw == "":
+		return starts
+	case strings.Contains(raw, "@"):
+		return starts + ": type redis:// in front of it; " + encodeHint
+	case socketPath.MatchString(raw):
+		return starts + ": type unix://" + raw
+	case bareIPv6.MatchString(address):
+		return starts + ": type redis://[" + address + "]:6379"
+	case !bareAddress.MatchString(address):
+		return starts + ": type redis://HOST:PORT"
+	case address[0] == ':' || address[0] == '/':
+		address = "localhost" + address
+	}
+	return starts + ": type redis://" + strings.TrimSuffix(address, "/")
 }
 
 const encodeHint = "special characters in a user name or password must be percent-encoded, for example %40 for '@'"

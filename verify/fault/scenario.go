@@ -209,8 +209,8 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	head, _, _ := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	switch at := slices.Index(known, head); {
 	case at < 0:
-		return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
-			strategies.UnknownName("lock or strategy", head, known))
+		unknown := &strategies.UnknownError{What: "lock or strategy", Name: head, Known: known}
+		return strategies.Spec{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, unknown)
 	case at >= len(c.Strategies):
 		name = locksUnder + ":" + name
 	}
