@@ -6,9 +6,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/results/stored"
@@ -47,7 +49,7 @@ type PromiseState struct {
 
 // An Explored is what one search found of a scheme in a program.
 type Explored struct {
-	Scheme  string `json:"scheme"`
+	Scheme  string `json:"scheme"` // of a judged program, its command as it is typed into a shell
 	Program string `json:"program,omitempty"`
 	Judged  bool   `json:"judged,omitempty"`       // it is a program
 	Why     string `json:"not_explored,omitempty"` // it was not explored
@@ -81,9 +83,31 @@ func (r *Explorations) Assumed() string {
 // Again is the command that plays a schedule again.
 func (r *Explorations) Again(e Explored) string {
 	if r.Judged {
-		return "marketsim judge --replay " + e.Token + " -- " + e.Scheme
+		return "marketsim judge --replay " + Shell(e.Token) + " -- " + e.Scheme
 	}
-	return "marketsim explore --replay " + e.Token
+	return "marketsim explore --replay " + Shell(e.Token)
+}
+
+// Shell is a command as it is typed into a shell, on one line.
+func Shell(words ...string) string {
+	var typed []string
+	for _, word := range words {
+		switch {
+		case strings.ContainsFunc(word, unicode.IsControl):
+			escaped := strings.Trim(strconv.QuoteToGraphic(word), `"`)
+			typed = append(typed, "$'"+strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(escaped)+"'")
+		case word == "" || strings.ContainsFunc(word, special):
+			typed = append(typed, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+		default:
+			typed = append(typed, word)
+		}
+	}
+	return strings.Join(typed, " ")
+}
+
+// special reports whether a shell may give a character of a word another meaning.
+func special(r rune) bool {
+	return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 // Concludes reports whether the search found harm, or came to the end of bounds

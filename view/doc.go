@@ -26,6 +26,7 @@ type Doc struct {
 type Block struct {
 	Heading string
 	Note    []string
+	Again   string // a command that plays it again: it is never broken into lines
 	Table   *Table
 	// HTML shows signs for the cells' tones; the heading of column i links to
 	// block i of the Doc, from 0

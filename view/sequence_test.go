@@ -105,6 +105,9 @@ func TestExplored(t *testing.T) {
 		{Scheme: "watch", Program: "one-item", Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1},
 		{Scheme: "etcd", Why: "its lock needs other servers"},
 	}}
+	long := "x4/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2" // a shell and Markdown have other meanings for it
+	r.Searches = append(r.Searches, verify.Explored{Scheme: "set-px", Program: "two", Harm: verify.SoldTwice, Token: long,
+		Diagram: &diagram})
 	for name, write := range map[string]func(io.Writer, *view.Doc) error{
 		"text": view.Text, "Markdown": view.Markdown,
 		"HTML": func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },
@@ -113,13 +116,17 @@ func TestExplored(t *testing.T) {
 		testkit.Succeeds(t, write(&out, view.Explored(r)))
 		said := strings.ReplaceAll(strings.Join(strings.Fields(out.String()), " "), "&#34;", `"`)
 		for _, want := range []string{
-			"Every schedule: 2 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
-			"Harm was found in 1 of 2 searches.", "Nothing was found against watch.", "10 of 108",
+			"Every schedule: 3 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
+			"Harm was found in 2 of 3 searches.", "Nothing was found against watch.", "10 of 108",
 			"except below 1", "not explored", "marketsim explore --replay x4/a/b/c",
 		} {
 			if !strings.Contains(said, want) {
 				t.Errorf("%s does not say %q:\n%s", name, want, out.String())
 			}
+		}
+		line := "marketsim explore --replay '" + long + "'"
+		if !strings.Contains(strings.ReplaceAll(out.String(), "&#39;", "'"), line) {
+			t.Errorf("%s does not have the command on one line, ready for a shell:\n%s", name, out.String())
 		}
 		if drawn := strings.Contains(said, "<svg"); drawn != (name == "HTML") {
 			t.Errorf("%s: a picture is drawn: %t", name, drawn)

@@ -79,12 +79,15 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 		}
 		say(block.Note...)
 		if block.Again != "" {
-			fmt.Fprintln(&b, "Play it again: "+block.Again)
+			fmt.Fprintf(&b, "%s\n  %s\n", playAgain, block.Again)
 		}
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
+
+// playAgain stands before the command of a Block.
+const playAgain = "Play it again:"
 
 // fitted cuts a table in as many parts as a width demands. All have the columns
 // that name its rows.
@@ -214,12 +217,11 @@ func Markdown(w io.Writer, d *Doc) error {
 				return fmt.Errorf("draw a table: %w", err)
 			}
 		}
-		notes := block.Note
-		if block.Again != "" {
-			notes = append(slices.Clone(notes), "Play it again: "+block.Again)
+		if len(block.Note) > 0 {
+			fmt.Fprintf(&b, "\n- %s\n", strings.Join(block.Note, "\n- "))
 		}
-		if len(notes) > 0 {
-			fmt.Fprintf(&b, "\n- %s\n", strings.Join(notes, "\n- "))
+		if block.Again != "" {
+			fmt.Fprintf(&b, "\n%s\n\n    %s\n", playAgain, block.Again)
 		}
 	}
 	_, err := w.Write(b.Bytes())

@@ -136,7 +136,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	_, name, _, _ := explore.ParseToken(f.replay) // cannot fail: run has parsed it
-	of := verify.Explored{Scheme: strings.Join(f.options.Command, " "), Program: name, Schedules: 1}
+	of := verify.Explored{Scheme: verify.Shell(f.options.Command...), Program: name, Schedules: 1}
 	return &verify.Explorations{
 		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{f.options.Found(of, one)},
 	}, nil

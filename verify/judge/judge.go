@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -48,7 +49,17 @@ func Kinds() []explore.Fault {
 
 // program is what reports and tokens call it.
 func (o Options) program(lease time.Duration) explore.Program {
-	return explore.Program{Name: cmp.Or(o.Program, locks), Subject: strings.Join(o.Command, "_"), Lease: lease}
+	return explore.Program{Name: cmp.Or(o.Program, locks), Subject: o.subject(), Lease: lease}
+}
+
+// subject is the command in a token, which a shell reads as it stands.
+func (o Options) subject() string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:=,@%+", r) {
+			return r
+		}
+		return '_'
+	}, strings.Join(o.Command, "_"))
 }
 
 // Searched is what was found of one program.

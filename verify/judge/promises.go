@@ -81,7 +81,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 			err = errors.New("an interruption came first")
 		}
 		if err != nil && n > 0 { // what was found before counts
-			none := verify.Explored{Judged: true, Scheme: strings.Join(o.Command, " "), Program: program, Why: err.Error()}
+			none := verify.Explored{Judged: true, Scheme: verify.Shell(o.Command...), Program: program, Why: err.Error()}
 			res.Searches = append(res.Searches, none)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
 			continue
@@ -138,7 +138,7 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 // how far nothing else was found.
 func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	none := verify.Explored{
-		Judged: true, Scheme: strings.Join(o.Command, " "), Program: r.Program.Name,
+		Judged: true, Scheme: verify.Shell(o.Command...), Program: r.Program.Name,
 		Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
 		Points: r.Points, Lost: r.Lost,
 	}

@@ -20,3 +20,15 @@ func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 		}
 	}
 }
+
+// A token holds a program's command, and is typed into a shell as it stands.
+func TestTokensNeedNoQuotes(t *testing.T) {
+	for want, command := range map[string][]string{
+		"python3_lock.py":         {"python3", "lock.py"},
+		"sh_-c_echo___HOME__ls__": {"sh", "-c", "echo '$HOME'\nls *"},
+	} {
+		if got := (Options{Command: command}).subject(); got != want {
+			t.Errorf("%q is %s in a token, want %s", command, got, want)
+		}
+	}
+}
