@@ -38,7 +38,8 @@ func TestParseAxes(t *testing.T) {
 	for want, texts := range map[string][]string{
 		"want one or two": {},
 		"NAME=VALUES":     {"clients"},
-		"no such axis":    {"color=1"},
+		`unknown axis "client"; known: clients, hot, hold, rtt; did you mean "clients"?`: {"client=1,2"},
+		`unknown axis "color"; known: clients, hot, hold, rtt`:                           {"color=1"},
 		"whole numbers":   {"clients=0"},
 		"takes times":     {"hold=5"},
 		"ascend":          {"clients=2,2"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // A Point is what is known about one place of a sweep.
@@ -129,7 +130,8 @@ func parse(text string) (result.Axis, error) {
 	case !found || list == "":
 		return axis, errors.New("want NAME=VALUES, such as clients=1,2,4..64 or hold=0,1ms,2ms..8ms")
 	case !slices.Contains(result.AxisNames(), axis.Name):
-		return axis, fmt.Errorf("there is no such axis; known: %q", result.AxisNames())
+		known := strategies.Names(result.AxisNames(), func(n result.AxisName) string { return string(n) })
+		return axis, errors.New(strategies.UnknownName("axis", name, known))
 	}
 	for element := range strings.SplitSeq(list, ",") {
 		from, to, ranged := strings.Cut(element, "..")
@@ -192,7 +194,7 @@ func value(name result.AxisName, text string) (float64, error) {
 	if name.Whole() {
 		n, err := strconv.ParseUint(text, 10, 20)
 		if err != nil || n == 0 {
-			return 0, fmt.Errorf("%q: it takes whole numbers from 1", text)
+			return 0, fmt.Errorf("%q: it takes whole numbers from 1 to 1048575", text)
 		}
 		return float64(n), nil
 	}
