@@ -2,8 +2,8 @@
 // numbers that others published (package reference). README.md says how each folder
 // was made and how to read it.
 //
-// Stored are run.json, faults.json, explored.json and features.csv. What can be drawn
-// from them is not stored: 'marketsim report DIR' draws it. Tables in README.md and docs/
+// Stored are run.json, faults.json, explored.json, features.csv and libraries.csv. What
+// can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables in README.md and docs/
 // that show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!--
 // end -->"; a test compares them with the folder.
 //

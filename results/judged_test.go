@@ -13,27 +13,15 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// judgedLibraries says of each stored program which library it is about, in which version.
-var judgedLibraries = map[string]string{
-	"redis-py": "redis-py 4.3.4", "redis-py-watch": "redis-py 4.3.4", "redis-py-script": "redis-py 4.3.4",
-	"symfony": "Symfony Lock 5.4.53, phpredis 5.3.7", "laravel": "Laravel 8.83.26, phpredis 5.3.7",
-	"redis-rb": "redis-rb 4.8.0", "node-redis": "node-redis 4.5.1", "node-redis-watch": "node-redis 4.5.1",
-	"get-then-del": "marketsim's own, wrong on purpose",
-}
-
 // TestJudgedInPages: what docs/judged.md shows is what is stored. With -update
 // it is written there.
 func TestJudgedInPages(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| library | command | promises | harm | no other harm within (p, f): schedules |\n" +
 		"|:--|:--|:--|:--|:--|\n")
-	folders := glob(t, "judged/*/explored.json")
-	if len(folders) != len(judgedLibraries) {
-		t.Errorf("%d programs are stored, and %d are known", len(folders), len(judgedLibraries))
-	}
-	for _, path := range folders {
-		name := filepath.Base(filepath.Dir(path))
-		res := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+	for _, program := range JudgedPrograms() {
+		name := program.Name
+		res := testkit.Must(verify.ReadExplored(strings.NewReader(program.Explored)))(t)
 		var harms, nothing, states []string
 		for _, e := range res.Searches {
 			bounds := fmt.Sprintf("%s (%d, %d)", e.Program, e.Preemptions, e.Faults)
@@ -63,7 +51,7 @@ func TestJudgedInPages(t *testing.T) {
 		if len(res.Promises) == 0 {
 			command = "--purchase -- " + command
 		}
-		fmt.Fprintf(&table, "| %s (%s) | `marketsim judge %s` | %s | %s | %s |\n", name, judgedLibraries[name], command,
+		fmt.Fprintf(&table, "| %s (%s) | `marketsim judge %s` | %s | %s | %s |\n", name, program.Library, command,
 			strings.Join(states, "; "), strings.Join(harms, "; "), strings.Join(nothing, "; "))
 		if slices.Contains([]string{"get-then-del", "redis-py", "redis-py-watch"}, name) {
 			worst := slices.MaxFunc(res.Searches, func(a, b verify.Explored) int {

@@ -49,10 +49,10 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 			return part[1] + rowsTable(t, runs[part[2]], part[3]) + part[4]
 		})
 		after = each(played, after, func(part []string) string {
-			return part[1] + told(finding(t, faults, part[2], part[3]))
+			return part[1] + finding(t, faults, part[2], part[3]).InWords()
 		})
 		after = each(claimed, after, func(part []string) string {
-			return part[1] + told(finding(t, faults, part[2], part[3])) + part[5]
+			return part[1] + finding(t, faults, part[2], part[3]).InWords() + part[5]
 		})
 		after = each(compared, after, func(part []string) string { return part[1] + comparedIn(t, runs, part) })
 		rewrite(t, path, before, after)
@@ -189,31 +189,6 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 		}
 	}
 	return markdown(t, table)
-}
-
-// told is the two observations of a stored finding, in full.
-func told(f verify.Finding) string {
-	outcome := string(f.Harm)
-	if f.Harm == verify.NoHarm {
-		outcome = "no harm"
-	}
-	switch f.KeptOut {
-	case "":
-		return string(f.Verdict)
-	case verify.NotAsked, verify.NoLease:
-		return outcome
-	case verify.AtOnce:
-		return outcome + "; others get in at once"
-	case verify.OrdersFail:
-		return outcome + "; " + string(f.KeptOut)
-	case verify.NeverIn:
-		return outcome + "; others never get in"
-	}
-	outcome += "; others kept out " + string(f.KeptOut)
-	if f.Leases > 0 {
-		outcome += " (" + verify.Leases(f.Leases) + ")"
-	}
-	return outcome
 }
 
 // finding is what the stored table of faults says of a scenario with a lock.

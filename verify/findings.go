@@ -47,6 +47,31 @@ func (f Finding) Outcome() string {
 	return strings.TrimSuffix(f.Happened()+", "+kept, ", ")
 }
 
+// InWords is both observations, in full.
+func (f Finding) InWords() string {
+	outcome := string(f.Harm)
+	if f.Harm == NoHarm {
+		outcome = "no harm"
+	}
+	switch f.KeptOut {
+	case "":
+		return string(f.Verdict)
+	case NotAsked, NoLease:
+		return outcome
+	case AtOnce:
+		return outcome + "; others get in at once"
+	case OrdersFail:
+		return outcome + "; " + string(f.KeptOut)
+	case NeverIn:
+		return outcome + "; others never get in"
+	}
+	outcome += "; others kept out " + string(f.KeptOut)
+	if f.Leases > 0 {
+		outcome += " (" + Leases(f.Leases) + ")"
+	}
+	return outcome
+}
+
 // Happened is what happened to money and items, or why nothing was observed.
 func (f Finding) Happened() string {
 	if f.Harm == "" {

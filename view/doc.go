@@ -33,7 +33,6 @@ type Block struct {
 	Map      bool
 	Figure   *Figure
 	Schedule *Figure // HTML draws it in place of the Table
-	Again    string  // a command that shows it again; no renderer breaks it into lines
 }
 
 // A Table is a table in words. Its first columns name its rows: if it is cut in

@@ -28,7 +28,7 @@ import (
 func newAdapter(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:  "adapter SPEC",
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := newAdapted(cmd.Context(), args[0])
 			if err != nil {

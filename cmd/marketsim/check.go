@@ -19,7 +19,7 @@ func newCheck(p *program) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:  "check DIR",
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.check(cmd.Context(), args[0], timeout, out) },
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {

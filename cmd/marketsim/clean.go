@@ -22,7 +22,7 @@ func newClean(p *program) *cobra.Command {
 	var prefix string
 	cmd := &cobra.Command{
 		Use:  "clean --prefix P --redis URL",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {

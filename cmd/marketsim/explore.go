@@ -32,7 +32,7 @@ func newExplore(p *program) *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
 		Use:  "explore SPEC...",
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, words(args)) },
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
 		flags.IntVar(&f.limits.Preemptions, "preemptions", 2,

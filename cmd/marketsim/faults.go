@@ -25,14 +25,17 @@ type faultFlags struct {
 func newFaults(p *program) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
-		Use:  "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
+		Use:  "faults [SPEC...] [--scenario NAME[,NAME...]]",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.locks = slices.Concat(words(args), f.locks)
+			return f.run(cmd.Context(), p)
+		},
 	}
 	group(cmd, "Cells", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.scenarios, "scenario", nil,
 			"`names` of scenarios, separated by commas (default all but those of a cluster)")
-		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies "+
+		flags.StringSliceVar(&f.locks, "lock", nil, "more `SPEC`s of locks, under the strategy fine, or of strategies "+
 			"(default all, on a cluster watch, fine and lua)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {

@@ -23,7 +23,7 @@ func newList(p *program) *cobra.Command {
 	var locks, scenarios bool
 	cmd := &cobra.Command{
 		Use:  "list [NAME]",
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
@@ -36,7 +36,7 @@ func newList(p *program) *cobra.Command {
 			case len(args) > 0:
 				all, err := kept()
 				if err == nil {
-					docs, err = told(args[0], all)
+					docs, err = described(args[0], all)
 				}
 				if err != nil {
 					return err
@@ -58,6 +58,20 @@ func kept() ([]named, error) {
 	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
 	explored, wrong := verify.ReadExplored(strings.NewReader(results.Explored))
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
+}
+
+// described tells of whatever has a name: first what told says, then what is known of
+// libraries.
+func described(name string, all []named) ([]*view.Doc, error) {
+	docs, unknown := told(name, all)
+	libraries, err := ofLibraries(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(libraries) > 0:
+		return append(docs, libraries...), nil
+	}
+	return docs, unknown
 }
 
 // told describes what has a name, or a lock with parameters. What results say
@@ -103,8 +117,7 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		return nil, usagef("%s; docs/libraries.md says which one is like your library",
-			strategies.UnknownName("name", name, names))
+		return nil, usageError{&strategies.UnknownError{What: "name", Name: name, Known: append(names, libraryNames()...)}}
 	}
 	return docs, nil
 }
@@ -119,7 +132,7 @@ func found(scheme, source string, all []named) []view.Block {
 			against, played := r.Against(scheme)
 			for _, f := range against {
 				what := strings.TrimSuffix(f.Outcome()+", BROKEN PROMISE "+f.Broken, ", BROKEN PROMISE ")
-				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+quote(scheme))
+				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+verify.Shell(scheme))
 			}
 			if played > 0 {
 				notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
@@ -131,7 +144,7 @@ func found(scheme, source string, all []named) []view.Block {
 			}
 		case *verify.Explorations:
 			if sum := r.Sum(scheme); sum != "" {
-				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+quote(scheme))
+				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+verify.Shell(scheme))
 			}
 		}
 	}

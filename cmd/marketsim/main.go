@@ -42,6 +42,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
@@ -85,15 +86,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		do := sub.RunE
 		sub.RunE = func(cmd *cobra.Command, words []string) error {
 			started = true // cobra has accepted the command line
-			if err := emptyFlags(cmd.Flags()); err != nil {
-				return err
-			}
 			return do(cmd, words)
 		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	flushed := help.Flush() // returns the error of the first write that failed
 	err = cmp.Or(err, flushed)
+	err = leadOn(err)
 	if err != nil && (!started && flushed == nil || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
@@ -128,7 +127,9 @@ func complete(cmd *cobra.Command) {
 	}
 	scenarios := strategies.Names(fault.Every(), func(sc fault.Scenario) string { return sc.Name })
 	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
-		"list": oneOf(slices.Concat(schemes, scenarios, specs)), "compare": oneOf(specs), "explore": oneOf(schemes),
+		"list": oneOf(slices.Concat(schemes, scenarios, specs, libraryNames())),
+		"run":  oneOf(specs), "compare": oneOf(specs), "sweep": oneOf(specs),
+		"explore": oneOf(schemes), "faults": oneOf(schemes), "adapter": oneOf(schemes),
 	}[cmd.Name()]
 	for flag, names := range map[string][]string{"strategy": specs, "lock": schemes, "scenario": scenarios} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, oneOf(names)) // an error means that cmd has no such flag
@@ -154,8 +155,13 @@ func newRoot(p *program) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE:          checkFlags,
+		SuggestionsMinimumDistance: 2,
 	}
+	root.SetFlagErrorFunc(explainFlag)
 	usage, _ := helpFiles.ReadFile("help/usage.tmpl")
 	root.SetUsageTemplate(string(usage))
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -165,14 +171,17 @@ func newRoot(p *program) *cobra.Command {
 	for _, cmd := range append(commands, root) {
 		explain(cmd)
 		complete(cmd)
+		takeOne(cmd.Flags())
 	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
 		// cobra's own exits with 0 if there is no such command
 		RunE: func(_ *cobra.Command, words []string) error {
 			cmd, rest, err := root.Find(words)
-			if err == nil && len(rest) > 0 {
-				err = fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
+			if err == nil && cmd == root {
+				err = unknownCommand(root, rest)
+			} else if err == nil {
+				err = noArguments(cmd, rest)
 			}
 			if err != nil {
 				return usageError{err}
@@ -196,20 +205,6 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsagesWrapped(helpWidth))
 	cmd.Annotations = map[string]string{flagUsages: shown}
 	cmd.Flags().AddFlagSet(flags)
-}
-
-// emptyFlags refuses a flag with an empty value, or with an empty element of a list.
-func emptyFlags(flags *pflag.FlagSet) (err error) {
-	flags.Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
-			err = usagef("--%s is empty, or has an empty element: give it a value, or leave it out", f.Name)
-		}
-	})
-	return err
 }
 
 // version is the module's, which names the commit if the program was built in a
@@ -248,19 +243,9 @@ func (p *program) commandLine() string {
 		case filepath.IsAbs(value):
 			arg = flag + "=" + filepath.Base(value)
 		}
-		words = append(words, quote(withoutPasswords(arg)))
+		words = append(words, verify.Shell(withoutPasswords(arg)))
 	}
 	return strings.Join(words, " ")
-}
-
-// quote returns a word as it is typed into a shell.
-func quote(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // discreet returns err without passwords, whether in URLs or repeated by the

@@ -24,6 +24,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/history"
 	"github.com/marketsim/marketsim/view"
 )
@@ -66,7 +67,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
 	}
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
-		fmt.Fprintf(p.stderr, "history recorded; judge it with: marketsim check %s\n", quote(dir))
+		fmt.Fprintf(p.stderr, "history recorded; judge it with: marketsim check %s\n", verify.Shell(dir))
 	}
 	if failure == nil && run.Status == stored.Complete {
 		failure = bench.NothingBought(run.Rows, plan.options.Duration)

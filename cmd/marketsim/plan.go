@@ -32,6 +32,7 @@ const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no 
 // the ones that it has.
 type rowFlags struct {
 	strategies, mixes, rates []string
+	least                    int      // how many strategies the command takes at least
 	exec                     []string // strategies that are programs, NAME=COMMAND
 	catalogue                strategies.Catalogue
 	load                     result.Load
@@ -52,7 +53,7 @@ type rowFlags struct {
 
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.strategies, "strategy", nil,
-		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
+		"more `SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
 // addLoad adds the flags of a Load, except those of an open loop, and the one
@@ -92,7 +93,12 @@ func (f *rowFlags) measures(
 		if err := f.know(); err != nil {
 			return err
 		}
-		names, err := subjects(f.catalogue, slices.Concat(args, f.strategies))
+		asking := slices.Concat(words(args), f.strategies)
+		if len(asking) < f.least {
+			return usagef("which strategies? give %s or more, as in '%s watch fine'; 'marketsim list' names them",
+				english.Plural(f.least, "SPEC", ""), cmd.CommandPath())
+		}
+		names, err := subjects(f.catalogue, asking)
 		if err != nil {
 			return err
 		}
@@ -137,7 +143,7 @@ func (f *rowFlags) know() error {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
 		_, unknown := f.catalogue.Parse("exec:" + name)
-		if name == "" || unsafeInNames.MatchString(name) || len(command) == 0 || unknown == nil {
+		if name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",") || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
 		f.catalogue.Strategies = append(f.catalogue.Strategies, judge.Strategy("exec:"+name, command))

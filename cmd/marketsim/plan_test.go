@@ -165,11 +165,12 @@ func TestComparedRounds(t *testing.T) {
 	}
 }
 
-// TestTrials: rows of rounds, each with a history.
+// TestTrials: rows of rounds, each with a history. What --strategy names is measured beside
+// what stands alone.
 func TestTrials(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	res := measured(t, "run", "--strategy", "watch,fine", "--mix", "1x1", "--trials", "6", "--duration", "20ms",
+	res := measured(t, "run", "watch", "--strategy", "fine", "--mix", "1x1", "--trials", "6", "--duration", "20ms",
 		"--warmup", "0s", "--backend", "embedded", "--history", dir)
 	if len(res.Rows) != 12 || res.Manifest.Config.Trials != 6 {
 		t.Errorf("%d rows in %d rounds, want 12 in 6", len(res.Rows), res.Manifest.Config.Trials)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,7 @@ func newReport(p *program) *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:  "report DIR|FILE...",
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.report(p, args, cmd.Flags().Changed("format"))
 		},

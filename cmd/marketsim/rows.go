@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 // which points they make of them.
 
 func newRun(p *program) *cobra.Command {
-	var f rowFlags
-	cmd := &cobra.Command{Use: "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]", Args: cobra.NoArgs}
+	f := rowFlags{least: 1}
+	cmd := &cobra.Command{Use: "run SPEC... [--mix 5x5[,1x1...]]", Args: cobra.ArbitraryArgs}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
@@ -33,13 +32,12 @@ func newRun(p *program) *cobra.Command {
 			"`folder` into which every operation is recorded, for 'marketsim check'")
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
 	})
-	_ = cmd.MarkFlagRequired("strategy")
 	return f.measures(p, cmd, f.points)
 }
 
 func newCompare(p *program) *cobra.Command {
-	var f rowFlags
-	cmd := &cobra.Command{Use: "compare SPEC SPEC...", Args: cobra.MinimumNArgs(2)}
+	f := rowFlags{least: 2}
+	cmd := &cobra.Command{Use: "compare SPEC SPEC...", Args: cobra.ArbitraryArgs}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		// Two strategies take less than three minutes.
@@ -54,11 +52,11 @@ func newCompare(p *program) *cobra.Command {
 }
 
 func newSweep(p *program) *cobra.Command {
-	var f rowFlags
+	f := rowFlags{least: 1}
 	var texts []string
 	cmd := &cobra.Command{
-		Use:  "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
-		Args: cobra.NoArgs,
+		Use:  "sweep SPEC... --axis NAME=VALUES [--axis NAME=VALUES]",
+		Args: cobra.ArbitraryArgs,
 	}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
@@ -69,7 +67,7 @@ func newSweep(p *program) *cobra.Command {
 		// Short rows, because there are many of them.
 		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0)
 	})
-	_ = errors.Join(cmd.MarkFlagRequired("strategy"), cmd.MarkFlagRequired("axis"))
+	_ = cmd.MarkFlagRequired("axis") // an error means that there is no such flag
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
 		f.axes, err = sweep.ParseAxes(texts)
 		if err != nil {
@@ -118,7 +116,7 @@ const (
 
 func newReproduce(p *program) *cobra.Command {
 	f := rowFlags{reproduces: reference.Tables()}
-	cmd := &cobra.Command{Use: "reproduce", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "reproduce", Args: noArguments}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend/container"
 	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // serverFlags say where the market runs, and where the servers are that some
@@ -124,7 +125,7 @@ func (f serverFlags) again(from string, target backend.Target) string {
 		{"--key", f.tls.Key}, {"--sni", f.tls.ServerName},
 	} {
 		if flag.value != "" {
-			words = append(words, flag.name, quote(flag.value))
+			words = append(words, flag.name, verify.Shell(flag.value))
 		}
 	}
 	return strings.Join(words, " ")
@@ -132,7 +133,7 @@ func (f serverFlags) again(from string, target backend.Target) string {
 
 // clean is the command that removes what is left under a prefix on the user's
 // server, to be pasted.
-func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + quote(prefix) }
+func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + verify.Shell(prefix) }
 
 func (f serverFlags) masters() (targets []backend.Target, err error) {
 	for _, url := range f.redlock {
@@ -204,5 +205,5 @@ func onOneSlot(server *backend.Server, keys market.Keys) error {
 		return nil
 	}
 	return usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, which the text between "+
-		"braces chooses: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
+		"braces chooses: give a prefix such as %s", prefix, verify.Shell("{"+strings.Trim(prefix, "{}:")+"}:"))
 }

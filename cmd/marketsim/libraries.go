@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/results"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/view"
+)
+
+// People know their lock by its library. What is known of libraries is in package
+// results, so that an installed program has it, too.
+
+// ofLibraries tells what is known of the libraries that a name may mean, and what was
+// found when programs made with them were judged.
+func ofLibraries(name string) (docs []*view.Doc, err error) {
+	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range results.LibrariesNamed(name) {
+		docs = append(docs, ofLibrary(l, faults))
+	}
+
+	for _, p := range results.JudgedProgramsNamed(name) {
+		found, err := verify.ReadExplored(strings.NewReader(p.Explored))
+		if err != nil {
+			return nil, fmt.Errorf("read what was judged of %s: %w", p.Name, err)
+		}
+		docs = append(docs, ofJudged(p, found))
+	}
+	return docs, nil
+}
+
+// ofLibrary is a row of docs/libraries.md, for a terminal.
+func ofLibrary(l results.Library, faults *verify.Faults) *view.Doc {
+	d := &view.Doc{Title: "library " + unmarked(l.Name), Facts: []string{
+		"how it locks: " + unmarked(l.Scheme),
+		"marketsim's name for that: " + unmarked(l.Known),
+		"whose code was run: " + l.Code,
+		fmt.Sprintf("try, of many: marketsim faults --scenario %s --lock %s", l.Scenario, verify.Shell(l.Lock)),
+	}}
+	for _, f := range faults.Of(l.Scenario) {
+		if f.Subject == l.Lock {
+			d.Facts = append(d.Facts, "it finds: "+f.InWords())
+		}
+	}
+	d.Facts = append(d.Facts, "all that breaks it: marketsim list "+verify.Shell(l.Lock))
+	return d
+}
+
+// ofJudged is what was found of a program, without its schedules.
+func ofJudged(p results.JudgedProgram, found *verify.Explorations) *view.Doc {
+	d := &view.Doc{
+		Title: fmt.Sprintf("judged: %s (%s)", p.Name, p.Library),
+		Facts: []string{
+			"the program: " + found.Searches[0].Scheme,
+			"its schedules, in marketsim's repository: marketsim report results/judged/" + p.Name,
+		},
+	}
+	for _, e := range found.Broken() {
+		d.Findings = append(d.Findings, fmt.Sprintf("BROKEN PROMISE: %s; in %s: %s.", e.Broken, e.Program, e.Harm))
+	}
+	if len(d.Findings) == 0 {
+		d.Findings = view.Explored(found).Findings
+	}
+
+	if len(found.Promises) > 0 {
+		promises := view.NewTable("promise", "state", "why").Wrapping("why")
+		for _, promise := range found.Promises {
+			promises.Add(promise.Promise, promise.State, promise.Why)
+		}
+		d.Blocks = append(d.Blocks, view.Block{Table: promises})
+	}
+
+	searches := view.NewTable("program", "preemptions", "faults", "found").Wrapping("found")
+	for _, e := range found.Searches {
+		e.Stopped, _, _ = strings.Cut(e.Stopped, ":") // the details are in the stored file
+		searches.Add(e.Program, fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), e.Found())
+	}
+	d.Blocks = append(d.Blocks, view.Block{Table: searches})
+	return d
+}
+
+// unmarked is a text of docs/libraries.md without the marks of Markdown.
+func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
+
+// libraryNames are the names by which list knows libraries and judged programs.
+func libraryNames() (names []string) {
+	for _, l := range results.Libraries() {
+		names = append(names, l.Names...)
+	}
+	return append(names, strategies.Names(results.JudgedPrograms(), func(p results.JudgedProgram) string {
+		return p.Name
+	})...)
+}
+
+// leadOn says what to type where err is about a name that no strategy and no lock has, but
+// a library or a scenario.
+func leadOn(err error) error {
+	unknown, is := errors.AsType[*strategies.UnknownError](err)
+	if !is || !slices.Contains([]string{"strategy", "lock", "lock or strategy", "name"}, unknown.What) {
+		return err
+	}
+
+	name, known := unknown.Name, results.LibrariesNamed(unknown.Name)
+	switch {
+	case len(known) > 0:
+		under := ""
+		if unknown.What == "strategy" {
+			under = "fine:"
+		}
+		as := strategies.Names(known, func(l results.Library) string {
+			return fmt.Sprintf("%s (%s)", unmarked(l.Under(under)), unmarked(l.Name))
+		})
+		return usagef("%s is a library, and marketsim has another name for its scheme: %s; "+
+			"'marketsim list %s' tells more", name, strings.Join(as, "; "), verify.Shell(name))
+	case isScenario(name):
+		return usagef("%s is a scenario: give it as in marketsim faults --scenario %[1]s", name)
+	}
+	return err
+}
+
+func isScenario(name string) bool {
+	_, err := fault.Named(name)
+	return err == nil
+}
