@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,7 +54,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near := strategies.Nearest(unknown.GetSpecifiedName(), known); near != "" {
+		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -redis is six of them
+		if near := strategies.Nearest(typed, known); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 		return err
@@ -96,7 +98,7 @@ func checkFlags(cmd *cobra.Command, _ []string) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Changed && f.Annotations[cobra.BashCompOneRequiredFlag] != nil {
 			value, _ := pflag.UnquoteUsage(f)
-			missing = append(missing, "--"+f.Name+" "+value)
+			missing = append(missing, "--"+f.Name+" "+strings.ToUpper(value))
 		}
 		for _, group := range f.Annotations[exclusiveGroups] {
 			if f.Changed {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/view"
@@ -90,26 +92,31 @@ func ofJudged(p results.JudgedProgram, found *verify.Explorations) *view.Doc {
 // unmarked is a text of docs/libraries.md without the marks of Markdown.
 func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
-// libraryNames are the names by which list knows libraries and judged programs.
+// libraryNames are the names by which list knows libraries and judged programs, each once.
 func libraryNames() (names []string) {
 	for _, l := range results.Libraries() {
 		names = append(names, l.Names...)
 	}
-	return append(names, strategies.Names(results.JudgedPrograms(), func(p results.JudgedProgram) string {
-		return p.Name
-	})...)
+	for _, p := range results.JudgedPrograms() {
+		names = append(names, p.Name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	return slices.CompactFunc(names, strings.EqualFold)
 }
 
 // leadOn says what to type where err is about a name that no strategy and no lock has, but
 // a library or a scenario.
 func leadOn(err error) error {
 	unknown, is := errors.AsType[*strategies.UnknownError](err)
-	if !is || !slices.Contains([]string{"strategy", "lock", "lock or strategy", "name"}, unknown.What) {
+	if !is || !slices.Contains([]string{"strategy", "lock", "lock or strategy", "name", "scenario"}, unknown.What) {
 		return err
 	}
 
 	name, known := unknown.Name, results.LibrariesNamed(unknown.Name)
+	_, noScheme := fault.Of(catalogue.Full(), name)
 	switch {
+	case unknown.What == "scenario" && noScheme == nil:
+		return usagef("%s is a lock or a strategy: give it as in marketsim faults %[1]s", name)
 	case len(known) > 0:
 		under := ""
 		if unknown.What == "strategy" {

@@ -180,8 +180,8 @@ func newRoot(p *program) *cobra.Command {
 			cmd, rest, err := root.Find(words)
 			if err == nil && cmd == root {
 				err = unknownCommand(root, rest)
-			} else if err == nil {
-				err = noArguments(cmd, rest)
+			} else if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("help takes one command, and %q is beside %s", rest[0], cmd.Name())
 			}
 			if err != nil {
 				return usageError{err}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -78,6 +80,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		raw, from = os.Getenv("REDIS_URL"), "REDIS_URL"
 	}
 	masters, err := f.masters()
+	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
 	switch {
 	case err != nil:
@@ -134,6 +137,17 @@ func (f serverFlags) again(from string, target backend.Target) string {
 // clean is the command that removes what is left under a prefix on the user's
 // server, to be pasted.
 func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + verify.Shell(prefix) }
+
+// addresses refuses what is no host:port in the values of a flag.
+func addresses(flag string, all []string) error {
+	for _, address := range all {
+		host, port, err := net.SplitHostPort(address)
+		if _, noNumber := strconv.ParseUint(port, 10, 16); err != nil || host == "" || noNumber != nil {
+			return usagef("--%s %q: want host:port, such as 127.0.0.1:2181", flag, address)
+		}
+	}
+	return nil
+}
 
 func (f serverFlags) masters() (targets []backend.Target, err error) {
 	for _, url := range f.redlock {

@@ -45,9 +45,10 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"redis-py"}, `'marketsim list redis-py' tells`},
 		{[]string{"no"}, `unknown command "no"; 'marketsim --help' names them`},
 		{[]string{"help", "rnu"}, `unknown command "rnu"; did you mean "run"?`},
-		{[]string{"help", "run", "nope"}, `run takes flags only, and "nope" is none`},
+		{[]string{"help", "run", "nope"}, `help takes one command, and "nope" is beside run`},
 		{[]string{"reproduce", "fine"}, `reproduce takes flags only, and "fine" is none`},
 		{with("--frobnicate"), "unknown flag: --frobnicate"},
+		{with("-redis", "redis://a"), "did you mean --redis?"},
 		{with("--mixes", "5x5"), "unknown flag: --mixes; did you mean --mix?"},
 		{[]string{"run"}, "which strategies? give 1 SPEC or more, as in 'marketsim run watch fine'"},
 		{[]string{"run", "wathc"}, `did you mean "watch"?`},
@@ -107,6 +108,9 @@ func TestUsageErrors(t *testing.T) {
 		{with("--prefix="), "--prefix is empty"},
 		{with("--redis", ""), "--redis is empty"},
 		{with("--redis", "http://localhost"), "must start with redis://"},
+		{with("--redis", "redis://u:SECRET@host/x"), "of the form redis://host[:port][/db], rediss://"},
+		{[]string{"run", "fine:zookeeper", "--zookeeper", "foo"}, `--zookeeper "foo": want host:port, such as 127.0.0.1:2181`},
+		{[]string{"run", "fine:etcd", "--etcd", "http://foo:1"}, `--etcd "http://foo:1": want host:port`},
 		{with("--redis", "127.0.0.1:7403"), "--redis: invalid Redis URL: it must start with redis://, rediss:// (TLS) or " +
 			"unix://: type redis://127.0.0.1:7403"},
 		{with("--redis", "bob:SECRET@127.0.0.1:7403"), "unix://: type redis:// in front of it"},
@@ -172,6 +176,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"faults", "--scenario", "puase"}, `did you mean "pause"?; 'marketsim list --scenarios'`},
 		{[]string{"faults", "--lock", "set-px,setxn"}, `did you mean "setnx"?; 'marketsim list'`},
 		{[]string{"faults", "setxn"}, `did you mean "setnx"?; 'marketsim list'`},
+		{[]string{"faults", "--scenario", "set-px"}, "set-px is a lock or a strategy: give it as in marketsim faults set-px"},
 		{[]string{"faults", "pause"}, "pause is a scenario: give it as in marketsim faults --scenario pause"},
 		{[]string{"faults", "--lock", "Laravel"},
 			"set-px:lost-reply=kept (Laravel Cache::lock); setnx (Laravel Cache::lock without seconds)"},
@@ -183,7 +188,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"list", "redis-pyy"}, `did you mean "redis-py"?`},
 		{[]string{"list", "--locks", "--scenarios"}, "--locks and --scenarios exclude each other"},
 		{[]string{"list", "set-px", "--locks"}, "either a name, or"},
-		{[]string{"clean", "--redis", url}, "--prefix prefix is missing"},
+		{[]string{"clean", "--redis", url}, "--prefix PREFIX is missing"},
 		{[]string{"clean", "--prefix", "x:"}, "give --redis URL or REDIS_URL"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {

@@ -93,6 +93,10 @@ func ParseURL(raw string) (Target, error) {
 	}
 
 	u, err := url.Parse(raw)
+	if err != nil && !strings.Contains(raw, "@") {
+		return Target{}, fmt.Errorf("%w: it cannot be parsed: what follows the host's ':' must be a port from 1 to 65535; %s",
+			ErrURL, encodeHint)
+	}
 	// url.Error quotes the URL
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
 		return Target{}, fmt.Errorf("%w: it cannot be parsed, or has a '#', or an '@' after the host; %s", ErrURL, encodeHint)
@@ -107,9 +111,14 @@ func ParseURL(raw string) (Target, error) {
 		}
 	}
 	o, err := redis.ParseURL(raw)
-	if err != nil || o.DB < 0 || (u.Host == "") != (u.Scheme == "unix") || !validPort(u.Port()) {
-		return Target{}, fmt.Errorf("%w: it is not of the form redis://[user[:password]@]host[:port][/db], rediss:// "+
-			"the same [?skip_verify=true], or unix:///path/to/redis.sock[?db=N]; %s", ErrURL, encodeHint)
+	switch {
+	case !validPort(u.Port()):
+		return Target{}, fmt.Errorf("%w: its port must be from 1 to 65535", ErrURL)
+	case err != nil || o.DB < 0 || (u.Host == "") != (u.Scheme == "unix"):
+		// without a user, a colon and an @ in a row, which the command takes for a password
+		return Target{}, fmt.Errorf("%w: it is not of the form redis://host[:port][/db], rediss:// the same "+
+			"[?skip_verify=true], or unix:///path/to/redis.sock[?db=N], with user, ':', password and '@' before the host "+
+			"or path if it has them; %s", ErrURL, encodeHint)
 	}
 	return Target{
 		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLS: o.TLSConfig,
@@ -140,7 +149,7 @@ func urlInPlaceOf(raw string) string {
 	case bareIPv6.MatchString(address):
 		return starts + ": type redis://[" + address + "]:6379"
 	case !bareAddress.MatchString(address):
-		return starts + ": type redis://HOST:PORT"
+		return starts + ": type redis://HOST:PORT, with a number as PORT"
 	case address[0] == ':' || address[0] == '/':
 		address = "localhost" + address
 	}

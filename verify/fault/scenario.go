@@ -72,7 +72,8 @@ func Named(names ...string) ([]Scenario, error) {
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {
-			return Scenario{}, fmt.Errorf("%w: %s", ErrScenario, strategies.UnknownName("scenario", name, known))
+			unknown := &strategies.UnknownError{What: "scenario", Name: name, Known: known}
+			return Scenario{}, fmt.Errorf("%w: %w", ErrScenario, unknown)
 		}
 		return all[at], nil
 	})
