@@ -3,6 +3,7 @@ package view_test
 import (
 	"bytes"
 	"encoding/xml"
+	"html"
 	"io"
 	"strings"
 	"testing"
@@ -125,7 +126,7 @@ func TestExplored(t *testing.T) {
 			}
 		}
 		line := "marketsim explore --replay '" + long + "'"
-		if !strings.Contains(strings.ReplaceAll(out.String(), "&#39;", "'"), line) {
+		if !strings.Contains(html.UnescapeString(out.String()), line) {
 			t.Errorf("%s does not have the command on one line, ready for a shell:\n%s", name, out.String())
 		}
 		if drawn := strings.Contains(said, "<svg"); drawn != (name == "HTML") {

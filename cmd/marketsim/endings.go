@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/marketsim/marketsim/verify"
 )
 
 // endings are the formats of the files that 'report -o' writes.
@@ -43,17 +45,17 @@ func (f reportFlags) converted(paths []string) string {
 	svg := strings.TrimSuffix(f.file, ending) + ".svg"
 	draw := []string{"marketsim", "report"}
 	for _, path := range paths {
-		draw = append(draw, quote(path))
+		draw = append(draw, verify.Shell(path))
 	}
 	if f.figure != "" {
-		draw = append(draw, "--figure", quote(f.figure))
+		draw = append(draw, "--figure", verify.Shell(f.figure))
 	}
-	draw = append(draw, "-o", quote(svg))
+	draw = append(draw, "-o", verify.Shell(svg))
 
 	options := "--background-color white" // of a .png, which is transparent otherwise
 	if strings.EqualFold(ending, ".pdf") {
 		options = "--format pdf"
 	}
 	return fmt.Sprintf("%s && rsvg-convert %s %s -o %s (rsvg-convert is in Debian's librsvg2-bin)",
-		strings.Join(draw, " "), options, quote(svg), quote(f.file))
+		strings.Join(draw, " "), options, verify.Shell(svg), quote(f.file))
 }

@@ -143,7 +143,8 @@ func (f *rowFlags) know() error {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
 		_, unknown := f.catalogue.Parse("exec:" + name)
-		if name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",") || len(command) == 0 || unknown == nil {
+		bad := name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",") // commas separate SPECs
+		if bad || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
 		f.catalogue.Strategies = append(f.catalogue.Strategies, judge.Strategy("exec:"+name, command))

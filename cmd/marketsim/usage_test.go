@@ -109,7 +109,10 @@ func TestUsageErrors(t *testing.T) {
 		{with("--redis", ""), "--redis is empty"},
 		{with("--redis", "http://localhost"), "must start with redis://"},
 		{with("--redis", "redis://u:SECRET@host/x"), "of the form redis://host[:port][/db], rediss://"},
-		{[]string{"run", "fine:zookeeper", "--zookeeper", "foo"}, `--zookeeper "foo": want host:port, such as 127.0.0.1:2181`},
+		{
+			[]string{"run", "fine:zookeeper", "--zookeeper", "foo"},
+			`--zookeeper "foo": want host:port, such as 127.0.0.1:2181`,
+		},
 		{[]string{"run", "fine:etcd", "--etcd", "http://foo:1"}, `--etcd "http://foo:1": want host:port`},
 		{with("--redis", "127.0.0.1:7403"), "--redis: invalid Redis URL: it must start with redis://, rediss:// (TLS) or " +
 			"unix://: type redis://127.0.0.1:7403"},
@@ -144,6 +147,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"compare", "fine", "fine:etcd", "--rtt", "1ms"}, "--rtt: "},
 		{sweep(), "--axis NAME=VALUES is missing"},
 		{sweep("--axis", "client=1,2"), `unknown axis "client"; known: clients, hot, hold, rtt; did you mean "clients"?`},
+		{with("--exec", "a,b=true"), `--exec "a,b=true": want NAME=COMMAND`},
 		{sweep("--axis", "clients=2,1"), "--axis: "},
 		{sweep("--axis", "cores=1"), "cores"},
 		{sweep("--axis", "clients=1", "--mix", "3x3"), "--mix and --axis clients=... set the same"},
@@ -176,7 +180,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"faults", "--scenario", "puase"}, `did you mean "pause"?; 'marketsim list --scenarios'`},
 		{[]string{"faults", "--lock", "set-px,setxn"}, `did you mean "setnx"?; 'marketsim list'`},
 		{[]string{"faults", "setxn"}, `did you mean "setnx"?; 'marketsim list'`},
-		{[]string{"faults", "--scenario", "set-px"}, "set-px is a lock or a strategy: give it as in marketsim faults set-px"},
+		{[]string{"faults", "--scenario", "set-px"}, "is a lock or a strategy: give it as in marketsim faults set-px"},
 		{[]string{"faults", "pause"}, "pause is a scenario: give it as in marketsim faults --scenario pause"},
 		{[]string{"faults", "--lock", "Laravel"},
 			"set-px:lost-reply=kept (Laravel Cache::lock); setnx (Laravel Cache::lock without seconds)"},
