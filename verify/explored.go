@@ -35,6 +35,9 @@ type Explorations struct {
 	Version  string     `json:"version"`          // marketsim's
 	Judged   bool       `json:"judged,omitempty"` // real programs were, on a real server
 	Searches []Explored `json:"searches"`         // scheme by scheme
+	// Asked are the flags of 'marketsim judge' without which a schedule is not played again
+	// as it was.
+	Asked []string `json:"asked,omitempty"`
 	// Promises are those of a lock that was judged.
 	Promises []PromiseState `json:"promises,omitempty"`
 }
@@ -83,7 +86,8 @@ func (r *Explorations) Assumed() string {
 // Again is the command that plays a schedule again.
 func (r *Explorations) Again(e Explored) string {
 	if r.Judged {
-		return "marketsim judge --replay " + Shell(e.Token) + " -- " + e.Scheme
+		flags := append(slices.Clone(r.Asked), "--replay", e.Token)
+		return "marketsim judge " + Shell(flags...) + " -- " + e.Scheme
 	}
 	return "marketsim explore --replay " + Shell(e.Token)
 }

@@ -34,8 +34,8 @@ func TestShell(t *testing.T) {
 	}
 
 	token := "x4/python3_" + strings.Repeat("a", 200) + "/lock/d1"
-	judged := &verify.Explorations{Judged: true}
-	want := "marketsim judge --replay " + token + " -- python3 'my lock.py'"
+	judged := &verify.Explorations{Judged: true, Asked: []string{"--lease", "2s"}}
+	want := "marketsim judge --lease 2s --replay " + token + " -- python3 'my lock.py'"
 	if got := judged.Again(verify.Explored{Scheme: "python3 'my lock.py'", Token: token}); got != want {
 		t.Errorf("a judged program is played again by %s, want %s", got, want)
 	}

@@ -72,7 +72,7 @@ func TestExploreUsage(t *testing.T) {
 		{"watch --replay x4/a/b/c", "leave SPEC out"},
 		{"--replay x3/watch/one-item/d1", "no token of a schedule in version"},
 		{"watch --format csv", "unknown format \"csv\""},
-		{"watch --replay a --out b", "were all set"},
+		{"watch --replay a --out b", "--out and --replay exclude each other"},
 	} {
 		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}

@@ -123,7 +123,19 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return err
 	}
 	res.Version = version()
+	res.Asked = f.asked()
 	return errors.Join(err, exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
+}
+
+// asked are the flags that say what is judged. A token names the program.
+func (f *judgeFlags) asked() (flags []string) {
+	if f.options.Lease > 0 {
+		flags = append(flags, "--lease", f.options.Lease.String())
+	}
+	if f.promise != "" {
+		flags = append(flags, "--promise", f.promise)
+	}
+	return flags
 }
 
 // judged is what the searches with the program find, or the schedule of --replay.

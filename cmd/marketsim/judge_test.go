@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -47,6 +48,19 @@ func TestJudgeUsage(t *testing.T) {
 	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal`)
 	marketsim(t, "judge", "--", "/bin/true").exits(t, 2).says(t, "has ended")
 	marketsim(t, "judge", "--server", "/nowhere", "--", "/bin/cat").exits(t, 1).says(t, "/nowhere")
+}
+
+// TestJudgeIsAskedAgain: a schedule is played again with the lease and the promise that it
+// was found with.
+func TestJudgeIsAskedAgain(t *testing.T) {
+	f := judgeFlags{promise: "notices-loss"}
+	f.options.Lease = 2 * time.Second
+	if got := strings.Join(f.asked(), " "); got != "--lease 2s --promise notices-loss" {
+		t.Errorf("it is asked again with %s", got)
+	}
+	if got := new(judgeFlags).asked(); len(got) > 0 {
+		t.Errorf("without flags it is asked again with %s", got)
+	}
 }
 
 // TestJudgedIsDrawn: what was judged is drawn as what was explored, and says

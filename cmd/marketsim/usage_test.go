@@ -117,6 +117,7 @@ func TestUsageErrors(t *testing.T) {
 		{with("--redis", "127.0.0.1:7403"), "--redis: invalid Redis URL: it must start with redis://, rediss:// (TLS) or " +
 			"unix://: type redis://127.0.0.1:7403"},
 		{with("--redis", "bob:SECRET@127.0.0.1:7403"), "unix://: type redis:// in front of it"},
+		{with("--redis", "myserver"), "unix://: type redis:// in front of it"},
 		{with("--redis", "rediss://localhost", "--cert", file), "must be given together"},
 		{with("--redis", "rediss://localhost", "--cacert", file), "no PEM certificate"},
 		{with("--redis", url, "--cacert", file), "need a rediss:// URL"},
@@ -277,7 +278,7 @@ func TestExamples(t *testing.T) {
 					continue
 				}
 				if cmd.Flags().Lookup("duration") != nil {
-					args = append(args, "--duration", "300ms", "--warmup", "0s")
+					args = instead(args, "--duration", "300ms", "--warmup", "0s")
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				var said transcript

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -128,17 +129,19 @@ func ParseURL(raw string) (Target, error) {
 var (
 	startsWithScheme = regexp.MustCompile(`^(?i)[a-z][a-z0-9+.-]*://|^rediss?:|^unix:`)
 
-	// An address with nothing that could be a password: an IPv6 address between brackets, or a
-	// name or an IPv4 address, each with a port or a database; or such an IPv6 address alone.
-	bareAddress = regexp.MustCompile(`^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{1,5})?(?:/[0-9]*)?$`)
-	bareIPv6    = regexp.MustCompile(`^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$`)
-	socketPath  = regexp.MustCompile(`^/[^@?#]*\.sock(et)?$`)
+	// An address with nothing that could be a password: a host with a port, and perhaps a
+	// database, or an IP address. A word alone may be a password in the wrong place.
+	bareAddress = regexp.MustCompile(`^(?:[A-Za-z0-9._-]*:[0-9]{1,5}|(?:localhost|[0-9]+(?:\.[0-9]+){3}|` +
+		`\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?)(?:/[0-9]*)?$`)
+	bareWord   = regexp.MustCompile(`^[A-Za-z0-9_-]*[A-Za-z][A-Za-z0-9._-]*(?:/[0-9]*)?$`)
+	socketPath = regexp.MustCompile(`^/[^@?#]*\.sock(et)?$`)
 )
 
 // urlInPlaceOf says which URL to type in place of a text that is none.
 func urlInPlaceOf(raw string) string {
 	const starts = "it must start with redis://, rediss:// (TLS) or unix://"
 	address := strings.TrimPrefix(raw, "//")
+	ip, noIP := netip.ParseAddr(address)
 	switch {
 	case raw == "":
 		return starts
@@ -146,14 +149,16 @@ func urlInPlaceOf(raw string) string {
 		return starts + ": type redis:// in front of it; " + encodeHint
 	case socketPath.MatchString(raw):
 		return starts + ": type unix://" + raw
-	case bareIPv6.MatchString(address):
+	case noIP == nil && ip.Is6() && ip.Zone() == "":
 		return starts + ": type redis://[" + address + "]:6379"
-	case !bareAddress.MatchString(address):
-		return starts + ": type redis://HOST:PORT, with a number as PORT"
-	case address[0] == ':' || address[0] == '/':
-		address = "localhost" + address
+	case bareAddress.MatchString(address) && address[0] == ':':
+		return starts + ": type redis://localhost" + strings.TrimSuffix(address, "/")
+	case bareAddress.MatchString(address):
+		return starts + ": type redis://" + strings.TrimSuffix(address, "/")
+	case bareWord.MatchString(address):
+		return starts + ": type redis:// in front of it, if it is your server's name"
 	}
-	return starts + ": type redis://" + strings.TrimSuffix(address, "/")
+	return starts + ": type redis://HOST:PORT, with a number as PORT"
 }
 
 const encodeHint = "special characters in a user name or password must be percent-encoded, for example %40 for '@'"
