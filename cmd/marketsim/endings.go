@@ -57,5 +57,5 @@ func (f reportFlags) converted(paths []string) string {
 		options = "--format pdf"
 	}
 	return fmt.Sprintf("%s && rsvg-convert %s %s -o %s (rsvg-convert is in Debian's librsvg2-bin)",
-		strings.Join(draw, " "), options, verify.Shell(svg), quote(f.file))
+		strings.Join(draw, " "), options, verify.Shell(svg), verify.Shell(f.file))
 }
