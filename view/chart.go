@@ -394,12 +394,14 @@ func (d *drawing) curve(l Curve, look string, x, y ruler) (end float64, drawn bo
 	}
 
 	d.stroke("line "+look, points...)
-	if few := len(points)/2 <= fewPoints; few {
-		for i := 0; i < len(points); i += 2 {
-			d.Points = append(d.Points, mark{look, round1(points[i]), round1(points[i+1])})
-		}
+	end = points[len(points)-1]
+	if len(points)/2 > fewPoints {
+		return end, true
 	}
-	return points[len(points)-1], true
+	for i := 0; i < len(points); i += 2 {
+		d.Points = append(d.Points, mark{look, round1(points[i]), round1(points[i+1])})
+	}
+	return end, true
 }
 
 const keyLong = 30.0 // of the piece of a line before its name
