@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/marketsim/marketsim/internal/excerpt"
 )
 
 //go:embed adapters
@@ -24,9 +27,15 @@ func Adapters(kind string) (languages []string) {
 // Adapter returns the source of the program of a kind in a language, for
 // authors to start from.
 func Adapter(kind, language string) (text string, err error) {
-	files, _ := fs.Glob(adapters, "adapters/"+kind+"/"+language+".*")
-	if len(files) != 1 {
-		return "", fmt.Errorf("there is no %s in %q; there is one in %s", kind, language, strings.Join(Adapters(kind), ", "))
+	known := Adapters(kind)
+	if !slices.Contains(known, language) {
+		return "", fmt.Errorf("there is no %s in %q; there is one in %s", kind, excerpt.Of(language, excerpt.Bytes),
+			strings.Join(known, ", "))
+	}
+
+	files, err := fs.Glob(adapters, "adapters/"+kind+"/"+language+".*")
+	if err != nil || len(files) != 1 { // a defect: Adapters has the language from there
+		return "", fmt.Errorf("%d programs of a %s in %q: %w", len(files), kind, language, err)
 	}
 	said, err := adapters.ReadFile(files[0])
 	return string(said), err
