@@ -45,7 +45,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if server.target == nil {
 		return usagef("which server? give --redis URL or REDIS_URL")
 	}
-	p.passwords = append(p.passwords, server.target.Password)
+	p.passwords.add(server.passwords...)
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
@@ -108,8 +108,8 @@ func (p *program) removed(keys market.Keys, removed int64, err error) error {
 	return p.say("removed %s under %s", n, keys.Prefix())
 }
 
-// say prints a line, without terminal codes that a key's name may hold.
+// say prints a line, without terminal codes and passwords that a key's name may hold.
 func (p *program) say(format string, args ...any) error {
-	_, err := fmt.Fprintln(p.stdout, printable(fmt.Sprintf(format, args...)))
+	_, err := fmt.Fprintln(p.stdout, printable(p.passwords.hide(fmt.Sprintf(format, args...))))
 	return err
 }

@@ -61,8 +61,8 @@ func main() {
 type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
-	passwords      []string // of the user's servers, to be kept out of errors
-	quiet          bool     // progress is not shown
+	passwords      passwords // of the user's servers
+	quiet          bool      // progress is not shown
 
 	mu      sync.Mutex      // held while something is started, and by leave
 	started backend.Closers // for when a second signal ends the program
@@ -72,7 +72,9 @@ type program struct {
 // run is main without what belongs to the process. It returns an error for
 // exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	p := &program{args: args, stdout: stdout, stderr: stderr}
+	p := &program{args: args, stdout: stdout}
+	p.stderr = hiding{stderr, &p.passwords}
+	p.passwords.add(os.Getenv("REDIS_PASSWORD"))
 	root := newRoot(p)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	root.SetIn(stdin)
@@ -243,7 +245,7 @@ func (p *program) commandLine() string {
 		case filepath.IsAbs(value):
 			arg = flag + "=" + filepath.Base(value)
 		}
-		words = append(words, verify.Shell(withoutPasswords(arg)))
+		words = append(words, verify.Shell(withoutPasswords(p.passwords.hide(arg))))
 	}
 	return strings.Join(words, " ")
 }
@@ -254,21 +256,11 @@ func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil
 	}
-	// More is looked through for passwords than is shown, so that of one that is cut in two
-	// neither half is shown.
+	// Passwords first, so that of one that is cut in two neither half is shown.
 	const most = 4 * excerpt.Bytes
-	text := printable(withoutPasswords(excerpt.Ends(err.Error(), 16*most)))
+	text := excerpt.Ends(p.passwords.hide(err.Error()), 16*most)
+	lines := strings.Split(printable(withoutPasswords(text)), "\n")
 
-	for _, password := range p.passwords {
-		if password == "" {
-			continue
-		}
-		for _, quote := range []string{"'", "`", `"`} {
-			text = strings.ReplaceAll(text, quote+password+quote, quote+"***"+quote)
-		}
-	}
-
-	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = excerpt.Ends(line, excerpt.Bytes)
 	}

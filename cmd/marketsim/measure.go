@@ -32,12 +32,7 @@ import (
 // measure measures a plan on servers of the user's or its own, stores the result
 // after each row, and draws it.
 func (p *program) measure(ctx context.Context, plan *plan) (err error) {
-	if plan.server.target != nil {
-		p.passwords = append(p.passwords, plan.server.target.Password)
-	}
-	for _, master := range plan.server.locks.Masters {
-		p.passwords = append(p.passwords, master.Password)
-	}
+	p.passwords.add(plan.server.passwords...)
 	if err := plan.prepare(); err != nil {
 		return err
 	}
@@ -58,6 +53,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		return interruptedOr(ctx, err)
 	}
 	run := &result.Run{Schema: result.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
+	p.passwords.hideIn(run)
 	wrong, failure := p.rounds(ctx, plan, on, run)
 	if len(plan.config.Reproduces) > 0 {
 		run.Claims = bench.Judge(run)
@@ -224,6 +220,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
+			p.passwords.hideIn(run)
 			done := len(run.Rows)
 			// Stocking and auditing included.
 			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
@@ -247,8 +244,8 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 
 // progress prints a line on how far a command is. A terminal shows only the last such line.
 func (p *program) progress(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
-	w, isFile := p.stderr.(*patient)
+	line := p.passwords.hide(fmt.Sprintf(format, args...))
+	w, isFile := shownBy(p.stderr).(*patient)
 	switch {
 	case p.quiet:
 	case isFile && term.IsTerminal(int(w.Fd())):

@@ -12,7 +12,7 @@ import (
 
 // hurry limits how long each write from now on waits for its reader.
 func (p *program) hurry() {
-	for _, w := range []io.Writer{p.stdout, p.stderr} {
+	for _, w := range []io.Writer{p.stdout, shownBy(p.stderr)} {
 		if w, ok := w.(*patient); ok {
 			w.once.Do(func() { close(w.hurried) })
 		}

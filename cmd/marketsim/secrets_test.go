@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"io/fs"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 )
 
@@ -143,10 +145,8 @@ func TestWithoutPasswords(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	p := &program{
-		args:      []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"},
-		passwords: []string{"pw"},
-	}
+	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}}
+	p.passwords.add("pw")
 	want := " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"
 	if got := p.commandLine(); !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end in %q", got, want)
@@ -155,4 +155,79 @@ func TestWithoutPasswords(t *testing.T) {
 	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage || p.discreet(nil) != nil {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
+}
+
+func TestPasswordsAreHidden(t *testing.T) {
+	t.Parallel()
+	const long = "0123456789abcdefghijklmnopqrstuvwxyz!"
+	for _, c := range []struct{ password, text, want string }{
+		{"hunter2", "ERR what is hunter2? no hunter2", "ERR what is ***? no ***"},
+		{"hunter2", "args: 'hunter2' `hunter2` hunter23", "args: '***' `***` ***3"},
+		{"pass", "a compass", "a com***"},
+		{"pw", "swpwn pw AUTH_pw", "swpwn pw AUTH_pw"},
+		{"pw", "ERR unknown command 'AUTH' pw, xpw\npw", "ERR unknown command 'AUTH' ***, xpw\npw"},
+		{"pw", "hello 3 auth default pw", "hello 3 auth default ***"},
+		{"pw", "args `pw` 'pw' \"pw\"", "args `***` '***' \"***\""},
+		{"", "a text", "a text"},
+		{"p w/%é", "p w/%é p+w%2F%25%C3%A9 p%20w%2f%25%c3%a9 p%20w%2F%25%C3%A9", "*** *** *** ***"},
+		{"p w@x", "redis://:p%20w%40x@h", "redis://:***@h"},
+		{`it's "x"`, `"it's \"x\"" 'it'\''s "x"'`, `"***" '***'`},
+		{"a\nbc", "args a bc and a\\nbc", "args *** and ***"},
+		{"<&>1", `{"said":"\u003c\u0026\u003e1"}`, `{"said":"***"}`},
+		{long, "'" + long[:32] + "' '" + long[:35] + "x' " + long[:31], "'***' '***x' " + long[:31]},
+		{"hunter2", "it was hunt" + wire.CutMark + "; he" + wire.CutMark, "it was ***" + wire.CutMark + "; he" + wire.CutMark},
+	} {
+		var p passwords
+		p.add("", c.password)
+		if got := p.hide(c.text); got != c.want {
+			t.Errorf("%q in %q: got %q, want %q", c.password, c.text, got, c.want)
+		}
+	}
+}
+
+// TestServersThatSayTooMuch: a password is not shown however a server repeats it, of a long
+// error only the beginning, and a line that does not end is refused.
+func TestServersThatSayTooMuch(t *testing.T) {
+	const password = "p@ss w/rd"
+	filler := strings.Repeat("x", 1<<20)
+	says := func(text string) func([]string) string { return func([]string) string { return text } }
+	url := "redis://:" + neturl.PathEscape(password) + "@"
+	for _, c := range []struct {
+		name   string
+		answer func(args []string) string
+		want   string
+	}{
+		{"unquoted", func(args []string) string { return "-ERR what is " + strings.Join(args, " ") + "\r\n" }, "what is "},
+		{"quoted", echo, "unknown command"},
+		{"as in a URL", says("-ERR " + neturl.QueryEscape(password) + " " + neturl.PathEscape(password) + "\r\n"), "*** ***"},
+		{"in a status", says("+" + password + "\r\n"), "***"},
+		{"in a long error", says("-ERR " + strings.Repeat(password, 1<<17) + "\r\n"), wire.CutMark},
+		{"a long error", says("-ERR " + filler + "\r\n"), wire.CutMark},
+		{"a line without end", says("+" + filler + filler), "a line of more than 1 MB that does not end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			addr := fakeRedis(t, c.answer)
+			for _, args := range [][]string{
+				{"run", "--strategy", "fine", "--mix", "1x1", "--redis", url + addr, "--out", dir},
+				{"clean", "--prefix", "x:", "--redis", url + addr},
+			} {
+				o := marketsim(t, args...).exits(t, exitEnvironment).says(t, c.want)
+				hidden(t, password, o, dir)
+				hidden(t, "ss w", o, dir)
+				if n := len(o.stdout + o.stderr); n > 10<<10 {
+					t.Errorf("%d bytes are printed", n)
+				}
+			}
+		})
+	}
+}
+
+// TestPasswordInAPrefix: what is stored does not hold it either.
+func TestPasswordInAPrefix(t *testing.T) {
+	s := testkit.Start(t, backend.Local{Password: secret})
+	dir := t.TempDir()
+	args := short("run", "--strategy", "fine", "--mix", "1x1", "--prefix", "x-"+secret+":", "--out", dir,
+		"--redis", "redis://:"+secret+"@"+s.Target.Addr)
+	hidden(t, secret, marketsim(t, args...).exits(t, exitFine).says(t, "audit ok", "under x-***:"), dir)
 }

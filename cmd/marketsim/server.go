@@ -71,6 +71,17 @@ type serverPlan struct {
 	target *backend.Target // the user's server; nil: a private one
 	again  string          // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
+
+	passwords []string // every password that was given, also those that another overrides
+}
+
+// knows notes the password of a target. A user's name alone is one, too: see
+// [backend.Target.String].
+func (s *serverPlan) knows(t backend.Target) {
+	s.passwords = append(s.passwords, t.Password)
+	if t.Password == "" && t.Username != "default" {
+		s.passwords = append(s.passwords, t.Username)
+	}
 }
 
 func (f serverFlags) plan() (serverPlan, error) {
@@ -82,6 +93,9 @@ func (f serverFlags) plan() (serverPlan, error) {
 	masters, err := f.masters()
 	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
+	for _, master := range masters {
+		s.knows(master)
+	}
 	switch {
 	case err != nil:
 		return s, err
@@ -99,6 +113,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	if err := f.tls.Apply(&target); err != nil {
 		return s, usageError{err}
 	}
+	s.passwords = append(s.passwords, target.Password)
 	target.Password = cmp.Or(target.Password, os.Getenv("REDIS_PASSWORD"))
 	if f.passwordFile != "" {
 		text, err := os.ReadFile(f.passwordFile)
@@ -107,6 +122,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		}
 		target.Password = strings.TrimRight(string(text), "\r\n")
 	}
+	s.knows(target)
 	s.target = &target
 	s.again = f.again(from, target)
 	return s, nil

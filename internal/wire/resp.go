@@ -78,7 +78,7 @@ func readReply(in *bufio.Reader) (message, error) { return readKinds(in, "+-:,#(
 func readKinds(in *bufio.Reader, kinds string) (message, error) {
 	var m message
 	for left := 1; left > 0; left-- {
-		line, err := in.ReadString('\n')
+		line, err := readLine(in)
 		if err != nil {
 			return message{}, err
 		}
@@ -120,6 +120,22 @@ func readKinds(in *bufio.Reader, kinds string) (message, error) {
 		}
 	}
 	return m, nil
+}
+
+// readLine reads a line with its end, unless it is longer than any in the protocol.
+func readLine(in *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case len(line) > longestError:
+			return "", errProtocol
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		}
+		return string(line), err
+	}
 }
 
 // answers knows which reply of a connection belongs to which command.

@@ -50,7 +50,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -275,11 +274,6 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 	}
 	return count(delayed(conn, d.delay, alarm.New), d.meter), nil
 }
-
-// endless matches a reply of 10 million parts or bytes, or more: go-redis
-// allocates all of them as soon as it has read how many there are. Nothing that is
-// read of a market is nearly as large.
-var endless = regexp.MustCompile(`^[*%~>$]\d{8}`)
 
 type contextKey string
 

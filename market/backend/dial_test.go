@@ -1,8 +1,10 @@
 package backend_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 )
 
@@ -90,12 +93,41 @@ func TestDialUnreachable(t *testing.T) {
 		{"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"), backend.ErrUnreachable, "does it expect TLS?"},
 		{"2 billion parts", greets("*2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
 		{"2 billion bytes", greets("$2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
+		{"a line without end", listen(t, func(c net.Conn) { go sayWithoutEnd(c) }), backend.ErrUnreachable,
+			"a line of more than 1 MB that does not end"},
 		{"hangs up", listen(t, func(c net.Conn) { c.Close() }), backend.ErrUnreachable, "hung up"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			dialFails(t, tc.target, tc.is, tc.says)
 		})
+	}
+}
+
+// sayWithoutEnd says more than memory holds, and never ends its line.
+func sayWithoutEnd(c net.Conn) {
+	block := bytes.Repeat([]byte("x"), 64<<10)
+	for {
+		if _, err := c.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+// TestLongErrorIsCut: a command's error, too, which the connection survives.
+func TestLongErrorIsCut(t *testing.T) {
+	t.Parallel()
+	target := fakeRedis(t, map[string]string{"get x": "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"})
+	conn := testkit.Must(backend.Dial(t.Context(), target))(t)
+	defer conn.Close()
+	for range 2 {
+		err := conn.Get(t.Context(), "x").Err()
+		if err == nil || len(err.Error()) > 4<<10 || !strings.HasSuffix(err.Error(), wire.CutMark) {
+			t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+		}
+	}
+	if got, err := conn.Ping(t.Context()).Result(); got != "PONG" || err != nil {
+		t.Errorf("then PING says %q, %v", got, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -126,11 +125,13 @@ func (m *meter) judged(commands int, call func() error) error {
 }
 
 // countingConn counts bytes, round trips, and commands that counter does not see: a
-// subscription's, another module's.
+// subscription's, another module's. It refuses replies that would take memory without
+// end, see [wire.ReplyLimit].
 type countingConn struct {
 	net.Conn
 	meter *meter
-	part  string // of a command that was written in part
+	part  string          // of a command that was written in part
+	limit wire.ReplyLimit // of what is read
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
@@ -153,18 +154,26 @@ func (c *countingConn) Write(p []byte) (int, error) {
 }
 
 func (c *countingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if endless.Match(p[:n]) {
-		c.Conn.Close() // go-redis would go on
-		return 0, errors.New("a reply begins with a length that none of Redis has here")
-	}
-	if n > 0 {
-		c.meter.wrote.Store(false)
-		if c.meter.live.Load() {
-			c.meter.Count(Counts{BytesReceived: int64(n)})
+	for {
+		n, err := c.Conn.Read(p)
+		if n > 0 {
+			c.meter.wrote.Store(false)
+			if c.meter.live.Load() {
+				c.meter.Count(Counts{BytesReceived: int64(n)})
+			}
+		}
+
+		passed, refused := c.limit.Pass(p[:n])
+		if refused != nil {
+			c.Conn.Close() // go-redis would go on
+			return 0, refused
+		}
+		// All of it may be of an error that is cut: a reader that gets nothing again and
+		// again gives up.
+		if len(passed) > 0 || n == 0 || err != nil {
+			return len(passed), err
 		}
 	}
-	return n, err
 }
 
 // countingSyscallConn is a countingConn that still shows its socket, at which go-redis
