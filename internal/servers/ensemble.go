@@ -100,6 +100,13 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string { return of(e.Members, func(m *Member) string { return m.addr }) }
 
+// Ask asks one server, by its number, for its status. The error says that it does not
+// serve, or that it has not answered within a second.
+func (e *Ensemble) Ask(ctx context.Context, i int) error {
+	_, err := e.product.ask(ctx, e.Members[i].addr)
+	return err
+}
+
 // Leader returns which server leads, and waits for an election if none does. A
 // single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {

@@ -73,7 +73,7 @@ func masterPromoted(s *setup) observed {
 func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
 	flood := s.keys.Market() + "flood" // in the same slot, by its braces
 	s.replicates(master, flood)
-	check(replica.Pause())
+	s.pauses(replica)
 	const much, enough, settles = 1 << 20, 4 << 20, 20 * time.Millisecond
 	block := strings.Repeat("x", much)
 	for {

@@ -265,8 +265,12 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		for _, client := range s.clients { // one of them may have been stopped alone
 			stood = max(stood, client.stood)
 		}
+		what := "the machine"
+		if s.stood > stood { // a server may have been stopped alone, too
+			what, stood = "a server", s.stood
+		}
 		if stood > s.ttl/4 { // which spoils whatever was seen or failed
-			why := fmt.Sprintf("the machine stood still for %s", stood.Round(100*time.Millisecond))
+			why := fmt.Sprintf("%s stood still for %s", what, stood.Round(100*time.Millisecond))
 			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
 		}
 		wantsProof := o.KeptOut == verify.NeverIn || o.KeptOut == verify.PassedOver

@@ -152,6 +152,74 @@ func TestClientStoodStill(t *testing.T) {
 	}
 }
 
+// TestServerStoodStill is the same where somebody else has stopped a server alone, whose
+// locks then run out: the scenario is played again, and not played in the end. A pause of
+// the scenario is none.
+func TestServerStoodStill(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stops func(s *setup)
+		times int
+		want  verify.Verdict
+	}{
+		{"the market's, once", func(s *setup) { s.stopsAlone(s.server.Process) }, 1, "sold twice"},
+		{"the market's, always", func(s *setup) { s.stopsAlone(s.server.Process) }, attempts, verify.Unavailable},
+		{"that of the locks", func(s *setup) { s.stopsAlone(s.locksApart().Process) }, attempts, verify.Unavailable},
+		{"by the scenario", func(s *setup) {
+			server := s.locksApart()
+			s.pauses(server)
+			s.wait(TTL * 3 / 10)
+			check(server.Resume())
+		}, attempts, "sold twice"},
+		{"killed", func(s *setup) { check(s.locksApart().Kill()); s.wait(TTL * 3 / 10) }, attempts, "sold twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := 0
+			f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+				runs++
+				if runs <= c.times {
+					c.stops(s)
+				}
+				return observed{Harm: verify.SoldTwice, Why: "seen"}
+			}), scheme(t, "watch")})
+			named := strings.HasPrefix(f.Why, "a server stood still for ")
+			if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
+				t.Errorf("%+v, %v after %d runs; want %s", f, err, runs, c.want)
+			}
+			if again := c.times == 1; again && runs != 2 {
+				t.Errorf("it was played %d times, and is to be played again once", runs)
+			}
+		})
+	}
+}
+
+// TestStalledServerAccusesNobody: a renewal waits for a server that stands still, and the
+// lease runs out. That was called a sale to two buyers.
+func TestStalledServerAccusesNobody(t *testing.T) {
+	t.Parallel()
+	stuck := named(t, "stuck-goroutine")
+	play := stuck.run
+	stuck.run = func(s *setup) observed {
+		stops := time.AfterFunc(TTL/2, func() { // while the holder is held before its write
+			_ = s.server.Pause()
+			time.AfterFunc(TTL, func() { _ = s.server.Resume() })
+		})
+		defer stops.Stop()
+		return play(s)
+	}
+	f, err := startRunner(t).runCell(t.Context(), cell{stuck, scheme(t, "set-px+watchdog")})
+	if err != nil || f.Verdict != verify.Unavailable || !strings.HasPrefix(f.Why, "a server stood still for ") {
+		t.Errorf("%+v, %v; want that it is not played", f, err)
+	}
+}
+
+// stopsAlone stops a process for a while, behind the scenario's back.
+func (s *setup) stopsAlone(p *backend.Process) {
+	check(p.Pause())
+	s.wait(TTL * 3 / 10)
+	check(p.Resume())
+}
+
 // stopMyself stops this process for a while, which another one starts again.
 func stopMyself(t *testing.T, d time.Duration) {
 	t.Helper()

@@ -195,9 +195,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")
 	lease := a.buyUntil(s.item(0), holder)
-	for _, server := range all {
-		check(server.Pause())
-	}
+	s.pauses(all...)
 	b.buy(s.item(0))
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
@@ -258,6 +256,7 @@ func (s *setup) redis(password string, args ...string) *backend.Server {
 	if err != nil {
 		fail(fmt.Errorf("a Redis for the locks: %w", err))
 	}
+	s.listenTo(server)
 	return own(s, server)
 }
 
@@ -319,6 +318,7 @@ func leaderKilled(s *setup) observed {
 		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
 	}
 	three := own(s, must(start(s.ctx, 3)))
+	s.listenToMembers(three)
 	*addrs = three.Addrs()
 	killLeader := func() {
 		ctx, cancel := context.WithTimeout(s.ctx, clientTimeout)

@@ -58,6 +58,9 @@ type setup struct {
 	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
 	closers    backend.Closers  // what was started for this run alone
 
+	heartbeats []*heartbeat  // of the servers
+	stood      time.Duration // for how long one of them stood still that the scenario had not stopped
+
 	struck bool   // what the scenario makes fail was seen to fail: see strikes
 	missed string // why it was not, if so
 	// For how many somebody was kept out, at most, until one ran out or a waiter gave up.
@@ -109,6 +112,7 @@ func (s *setup) attempt(onCluster bool, run func()) error {
 		s.prepare(onCluster)
 		run()
 	})
+	s.endHeartbeats()
 	return errors.Join(err, s.endClients(), s.closers.Close())
 }
 
@@ -133,6 +137,9 @@ func (s *setup) prepare(onCluster bool) {
 	if onCluster {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server
+		s.listenTo(s.cluster.Redises...)
+	} else {
+		s.listenTo(s.server)
 	}
 	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
@@ -155,10 +162,13 @@ func (s *setup) prepare(onCluster bool) {
 	if s.scheme.Lock.Needs != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
+		s.listenToMembers(locks.PrivateZooKeeper)
+		s.listenToMembers(locks.PrivateEtcd)
 		return
 	}
 	locks := own(s, must(servers.ForLock(s.ctx, servers.Addresses{}, string(lock.NeedsMasters))))
 	s.masters = locks.PrivateMasters
+	s.listenTo(s.masters...)
 	for _, t := range locks.Masters {
 		s.config.Masters = append(s.config.Masters, endpointOf(t))
 	}
