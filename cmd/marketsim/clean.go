@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -77,10 +81,65 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	locks := slices.Values[[]string](nil)
 	// otherwise the keys of its locks are unknown
 	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil {
-		locks = spec.LockKeys(keys, made)
+		locks = p.showHowFar(countLockKeys(spec, keys, made), spec.LockKeys(keys, made))
 	}
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
 	return p.removed(keys, removed, err)
+}
+
+// countLockKeys is how many keys LockKeys names, without naming each of many: beyond the
+// first, every item has as many as every other.
+func countLockKeys(spec strategies.Spec, keys market.Keys, made market.Made) int64 {
+	const enough = 10_000
+	named := func(items market.ItemID) (n int64) {
+		some := made
+		some.Items = items
+		for range spec.LockKeys(keys, some) {
+			n++
+		}
+		return n
+	}
+
+	first := market.ItemID(max(made.Accounts, enough))
+	if made.Items <= 2*first {
+		return named(made.Items)
+	}
+	n := named(first)
+	each := float64(named(2*first)-n) / float64(first)
+	return n + int64(each*float64(made.Items-first))
+}
+
+// How soon, and then how often, a removal says how far it is.
+const (
+	firstWord = time.Second
+	laterWord = 5 * time.Second
+)
+
+// showHowFar passes on keys that are removed one after the other, and shows how long that
+// will take if it is long.
+func (p *program) showHowFar(all int64, keys iter.Seq[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		began := time.Now()
+		next := firstWord
+		var n int64
+		for key := range keys {
+			if !yield(key) {
+				return
+			}
+			n++
+
+			// The time is asked for seldom: there may be a thousand million keys.
+			const now = 1000
+			if n%now != 0 || time.Since(began) < next {
+				continue
+			}
+			took := time.Since(began)
+			next = took + laterWord
+			left := time.Duration(float64(took) / float64(n) * float64(all-n))
+			p.progress("%s of %s keys that the run may have left are looked for, about %s left; "+
+				"interrupt it when you like, and repeat it later", humanize.Comma(n), humanize.Comma(all), left.Round(time.Second))
+		}
+	}
 }
 
 // removeLeftovers removes the keys of a market without a note, if one of them or the

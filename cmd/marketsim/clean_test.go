@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func TestKeepAndClean(t *testing.T) {
@@ -139,4 +147,59 @@ func prefixOf(t *testing.T, c *child) string {
 		t.Fatalf("no prefix in\n%s", c.stderr.String())
 	}
 	return prefix
+}
+
+// TestCleanOfVeryMuch says how long it takes, and ends when it is interrupted, with what
+// is left for the next.
+func TestCleanOfVeryMuch(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	note := []any{"accounts", 2, "items", 1_000_000_000, "strategy", "fine"}
+	s.conn.HSet(t.Context(), "mine:run", note...)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var interrupted time.Time
+	stderr := &watched{says: "of 1,000,000,000 keys that the run may have left are looked for, about ", then: func() {
+		interrupted = time.Now()
+		interrupt()
+	}}
+	err := run(ctx, []string{"clean", "--prefix", "mine:", "--redis", s.url("")}, strings.NewReader(""), io.Discard, stderr)
+	took := time.Since(interrupted)
+	if code := exitCode(err); code != exitInterrupted || interrupted.IsZero() || took > 5*time.Second {
+		t.Errorf("exit code %d, %v, %s after the interruption, having said:\n%s", code, err, took, stderr.said.String())
+	}
+	s.holds(t, "mine:run")
+}
+
+// A watched is a writer that does something once when a text was written.
+type watched struct {
+	said bytes.Buffer
+	says string
+	then func()
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	before := strings.Contains(w.said.String(), w.says)
+	w.said.Write(b)
+	if !before && strings.Contains(w.said.String(), w.says) {
+		w.then()
+	}
+	return len(b), nil
+}
+
+func TestCountLockKeys(t *testing.T) {
+	keys := testkit.Must(market.NewKeys("x:"))(t)
+	c := catalogue.Full()
+	for _, name := range []string{"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on"} {
+		spec := testkit.Must(c.Parse(name))(t)
+		for _, made := range []market.Made{{Accounts: 0, Items: 0}, {Accounts: 7, Items: 3000}, {Accounts: 30, Items: 50_123},
+			{Accounts: 15_000, Items: 40_000}, {Accounts: 40_000, Items: 10}} {
+			var want int64
+			for range spec.LockKeys(keys, made) {
+				want++
+			}
+			if got := countLockKeys(spec, keys, made); got != want {
+				t.Errorf("%s with %+v: %d keys, want %d", name, made, got, want)
+			}
+		}
+	}
 }

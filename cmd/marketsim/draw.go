@@ -76,10 +76,18 @@ func (o output) prepare() error {
 	if o.dir == "" {
 		return nil
 	}
-	if err := makeFolder(o.dir); err != nil {
+	path := filepath.Join(o.dir, o.file)
+	err := takesFolder(o.dir)
+	if err == nil {
+		err = takesResult(path)
+	}
+	if err == nil {
+		err = makeFolder(o.dir)
+	}
+	if err != nil {
 		return usagef("--out: %w", err)
 	}
-	if path := filepath.Join(o.dir, o.file); exists(path) && !o.force {
+	if exists(path) && !o.force {
 		return usagef("--out: %s is there already: name another folder, or give --force to replace it", path)
 	}
 	return nil
@@ -93,7 +101,11 @@ func (o *output) save(d drawing) error {
 	if o.dir == "" {
 		return nil
 	}
-	err := store(filepath.Join(o.dir, o.file), o.force, d.Write)
+	path := filepath.Join(o.dir, o.file)
+	err := takesResult(path) // what was there at first may have been replaced
+	if err == nil {
+		err = store(path, o.force, d.Write)
+	}
 	o.force = o.force || err == nil // the next save replaces this one
 	return err
 }
@@ -178,8 +190,9 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	return nil
 }
 
+// exists reports whether something is there, be it a link that leads nowhere.
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Lstat(path)
 	return err == nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -318,8 +319,29 @@ func (p *plan) prepare() error {
 		if _, err := history.Find(dir); err == nil {
 			return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
 		}
-		if err := makeFolder(dir); err != nil {
+		err := p.takesHistories()
+		if err == nil {
+			err = makeFolder(dir)
+		}
+		if err != nil {
 			return usagef("--history: %w", err)
+		}
+	}
+	return nil
+}
+
+// takesHistories refuses a folder in which those of rows cannot be made.
+func (p *plan) takesHistories() error {
+	folders := []string{p.options.History}
+	for trial := 1; trial <= p.config.Trials; trial++ {
+		for i := range p.config.Points {
+			dir := p.historyOf(i, trial)
+			folders = append(folders, filepath.Dir(dir), dir)
+		}
+	}
+	for _, dir := range folders {
+		if err := takesFolder(dir); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -104,6 +104,9 @@ func (f reportFlags) store(p *program, all []named, write func(io.Writer) error)
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
 	}
+	if err := followsNoLink(f.file); err != nil {
+		return usagef("-o: %w", err)
+	}
 	target, _ := os.Stat(f.file)
 	for _, one := range all {
 		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
