@@ -162,7 +162,8 @@ func TestCleanOfVeryMuch(t *testing.T) {
 		interrupted = time.Now()
 		interrupt()
 	}}
-	err := run(ctx, []string{"clean", "--prefix", "mine:", "--redis", s.url("")}, strings.NewReader(""), io.Discard, stderr)
+	args := []string{"clean", "--prefix", "mine:", "--redis", s.url("")}
+	err := run(ctx, args, strings.NewReader(""), io.Discard, stderr)
 	took := time.Since(interrupted)
 	if code := exitCode(err); code != exitInterrupted || interrupted.IsZero() || took > 5*time.Second {
 		t.Errorf("exit code %d, %v, %s after the interruption, having said:\n%s", code, err, took, stderr.said.String())
@@ -189,10 +190,14 @@ func (w *watched) Write(b []byte) (int, error) {
 func TestCountLockKeys(t *testing.T) {
 	keys := testkit.Must(market.NewKeys("x:"))(t)
 	c := catalogue.Full()
-	for _, name := range []string{"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on"} {
+	for _, name := range []string{
+		"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on",
+	} {
 		spec := testkit.Must(c.Parse(name))(t)
-		for _, made := range []market.Made{{Accounts: 0, Items: 0}, {Accounts: 7, Items: 3000}, {Accounts: 30, Items: 50_123},
-			{Accounts: 15_000, Items: 40_000}, {Accounts: 40_000, Items: 10}} {
+		for _, made := range []market.Made{
+			{Accounts: 0, Items: 0}, {Accounts: 7, Items: 3000}, {Accounts: 30, Items: 50_123},
+			{Accounts: 15_000, Items: 40_000}, {Accounts: 40_000, Items: 10},
+		} {
 			var want int64
 			for range spec.LockKeys(keys, made) {
 				want++

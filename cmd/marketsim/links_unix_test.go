@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// open makes a folder that everybody can write, as /tmp is.
-func open(t *testing.T) string {
+// openToAll makes a folder that everybody can write, as /tmp is.
+func openToAll(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Succeeds(t, os.Chmod(dir, 0o1777))
@@ -60,12 +60,12 @@ func TestNoPlaceForAResult(t *testing.T) {
 			return link
 		}, " is a link that leads nowhere"},
 		{"somebody's link to a file", func(t *testing.T, file string) string {
-			dir := open(t)
+			dir := openToAll(t)
 			testkit.Succeeds(t, os.Symlink(filepath.Join(t.TempDir(), "precious"), filepath.Join(dir, file)))
 			return dir
 		}, " is a link in a folder that everybody can write"},
 		{"somebody's link to a folder", func(t *testing.T, _ string) string {
-			link := filepath.Join(open(t), "link")
+			link := filepath.Join(openToAll(t), "link")
 			testkit.Succeeds(t, os.Symlink(t.TempDir(), link))
 			return filepath.Join(link, "..", "link", "below")
 		}, " is a link in a folder that everybody can write"},
@@ -86,26 +86,26 @@ func TestNoPlaceForAResult(t *testing.T) {
 func TestLinkOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	stored, dir := storedRun(t), t.TempDir()
-	real, link := filepath.Join(t.TempDir(), "real.txt"), filepath.Join(dir, "link.txt")
-	testkit.Succeeds(t, os.WriteFile(real, []byte("old"), 0o600))
-	testkit.Succeeds(t, os.Symlink(real, link))
+	file, link := filepath.Join(t.TempDir(), "real.txt"), filepath.Join(dir, "link.txt")
+	testkit.Succeeds(t, os.WriteFile(file, []byte("old"), 0o600))
+	testkit.Succeeds(t, os.Symlink(file, link))
 	marketsim(t, "report", stored, "-o", link).exits(t, exitFine)
-	if target, err := os.Readlink(link); err != nil || target != real || strings.HasPrefix(read(t, real), "old") {
-		t.Errorf("the link leads to %q, %v; %q", target, err, read(t, real))
+	if target, err := os.Readlink(link); err != nil || target != file || strings.HasPrefix(read(t, file), "old") {
+		t.Errorf("the link leads to %q, %v; %q", target, err, read(t, file))
 	}
 
 	testkit.Succeeds(t, os.Chmod(dir, 0o777))
-	before := read(t, real)
+	before := read(t, file)
 	marketsim(t, "report", stored, "-o", link).exits(t, exitUsage).
-		says(t, "-o: "+link+" is a link in a folder that everybody can write: name the place that it leads to, "+real)
-	if read(t, real) != before {
+		says(t, "-o: "+link+" is a link in a folder that everybody can write: name the place that it leads to, "+file)
+	if read(t, file) != before {
 		t.Error("the file was replaced all the same")
 	}
 }
 
 func TestNoPlaceForAHistory(t *testing.T) {
 	t.Parallel()
-	pipe, link := filepath.Join(t.TempDir(), "pipe"), filepath.Join(open(t), "link")
+	pipe, link := filepath.Join(t.TempDir(), "pipe"), filepath.Join(openToAll(t), "link")
 	testkit.Succeeds(t, unix.Mkfifo(pipe, 0o600))
 	testkit.Succeeds(t, os.Symlink(t.TempDir(), link))
 	second := t.TempDir() // in which the second round's folder is none

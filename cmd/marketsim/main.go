@@ -204,10 +204,20 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	flags.SortFlags = false
 	define(flags)
+
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "bool" {
+			f.Value = standsAlone{f.Value}
+		}
+	})
 	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsagesWrapped(helpWidth))
 	cmd.Annotations = map[string]string{flagUsages: shown}
 	cmd.Flags().AddFlagSet(flags)
 }
+
+// A standsAlone is a flag without a value, which pflag shows as --name[=true|false] unless
+// it hides that it is one.
+type standsAlone struct{ pflag.Value }
 
 // version is the module's, which names the commit if the program was built in a
 // repository; 'go run' records none.

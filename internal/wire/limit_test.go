@@ -30,7 +30,8 @@ func TestReplyLimit(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	manyLines := strings.Repeat(strings.Repeat("y", 1000)+"\r\n", 3000)
 	for _, c := range []struct{ name, said, refused string }{
-		{"what clients read", "+OK\r\n:1\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n:1\r\n%1\r\n+a\r\n_\r\n", ""},
+		{"what clients read",
+			"+OK\r\n:1\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n:1\r\n%1\r\n+a\r\n_\r\n", ""},
 		{"pairs", "*3\r\n" + strings.Repeat("*2\r\n$1\r\na\r\n,1.5\r\n", 3) + strings.Repeat(":1\r\n", 5), ""},
 		{"attributes", "*1\r\n|1\r\n+ttl\r\n:3\r\n+a\r\n*1\r\n:1\r\n", ""},
 		{"a string that looks like lengths", "$16\r\n*99999999999999\n\r\n:1\r\n", ""},

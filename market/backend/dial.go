@@ -27,6 +27,8 @@
 //     still noticed before a command is written to it.
 //   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000
 //     workers. What is measured fits.
+//   - Replies within limits, see [wire.ReplyLimit]: by default a line that does not end
+//     takes all memory, and so does an announcement of a billion elements.
 //   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO
 //     and nothing else.
 //
