@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies"
@@ -110,13 +108,13 @@ func (o *output) save(d drawing) error {
 	return err
 }
 
-func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
-	fmt.Fprint(stderr, "") // on a terminal, removes the line that shows the progress
+func (o *output) finish(p *program, d drawing) error {
+	fmt.Fprint(p.stderr, "") // on a terminal, removes the line that shows the progress
 	err := o.save(d)
 	if err == nil && o.dir != "" {
-		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
+		p.notice("stored in %s", o.dir)
 	}
-	return errors.Join(err, draw(stdout, o.format, named{"", d}))
+	return errors.Join(err, draw(p.stdout, o.format, named{"", d}))
 }
 
 type named struct {
@@ -174,10 +172,8 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	write := view.Text
 	if format == asMarkdown {
 		write = view.Markdown
-	} else if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
-		width, _, _ := term.GetSize(int(f.Fd()))
-		const usual = 80 // for a terminal that does not say how wide it is
-		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, cmp.Or(width, usual)) }
+	} else if columns, is := widthOf(w); is {
+		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, columns) }
 	}
 	for i, d := range docs {
 		if i > 0 {

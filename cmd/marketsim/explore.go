@@ -68,7 +68,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 		if err != nil {
 			return usagef("--replay: %w", err)
 		}
-		return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
+		return errors.Join(exploredBroken(res), f.out.finish(p, res))
 	case len(names) == 0:
 		return usagef("which SPEC is explored? 'marketsim list' shows strategies and locks")
 	}
@@ -86,7 +86,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	if ctx.Err() != nil {
 		incomplete = fmt.Errorf("%w: the report holds what was explored", errInterrupted)
 	}
-	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
+	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p, res))
 }
 
 func exploredBroken(res *verify.Explorations) (err error) {

@@ -40,7 +40,7 @@ func newFaults(p *program) *cobra.Command {
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.addFolder(flags, faultsFormats, faultsFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
+		flags.BoolVar(&p.quiet, "quiet", false, "print results, warnings and errors only")
 		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
 	})
 	cmd.MarkFlagsMutuallyExclusive("add", "out")
@@ -106,8 +106,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	failure := p.findFaults(ctx, res, scenarios, schemes)
 	if before != nil {
 		if n := res.Restore(before); n > 0 {
-			fmt.Fprintf(p.stderr, "%s not played here, and kept as stored before\n",
-				english.Plural(n, "finding was", "findings were"))
+			p.notice("%s not played here, and kept as stored before", english.Plural(n, "finding was", "findings were"))
 		}
 	}
 	unfinished := faultStatus(ctx, res, failure)
@@ -117,7 +116,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 			f.out.file = "incomplete-" + f.out.file // does not replace the complete one
 		}
 	}
-	return errors.Join(promisesBroken(res), unfinished, f.out.finish(p.stdout, p.stderr, res))
+	return errors.Join(promisesBroken(res), unfinished, f.out.finish(p, res))
 }
 
 // findFaults plays what a result lacks, on private servers that are gone when it
@@ -128,7 +127,7 @@ func (p *program) findFaults(
 	missing := res.Missing()
 	all := len(missing)
 	if all == 0 {
-		fmt.Fprintln(p.stderr, "nothing is missing")
+		p.notice("nothing is missing")
 		return nil
 	}
 	runner, err := starting(p, func() (*fault.Runner, error) { return fault.StartRunner(ctx) })
@@ -139,7 +138,7 @@ func (p *program) findFaults(
 	if err := runner.Identify(ctx, &res.Manifest, schemes); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Market.Describe())
+	p.notice("backend: %s", runner.Market.Describe())
 	done := 0
 	return runner.Run(ctx, res, scenarios, schemes, func(f verify.Finding) {
 		missing[f.Scenario]--

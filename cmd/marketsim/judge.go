@@ -124,7 +124,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	}
 	res.Version = version()
 	res.Asked = f.asked()
-	return errors.Join(err, exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
+	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
 }
 
 // asked are the flags that say what is judged. A token names the program.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
-	"golang.org/x/term"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
@@ -59,12 +57,12 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if len(plan.config.Reproduces) > 0 {
 		run.Claims = bench.Judge(run)
 	}
-	finished := plan.out.finish(p.stdout, p.stderr, run)
+	finished := plan.out.finish(p, run)
 	if plan.options.Keep && len(run.Rows) > 0 {
 		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
 	}
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
-		fmt.Fprintf(p.stderr, "history recorded; judge it with: marketsim check %s\n", verify.Shell(dir))
+		p.notice("history recorded; judge it with: marketsim check %s", verify.Shell(dir))
 	}
 	if failure == nil && run.Status == stored.Complete {
 		failure = bench.NothingBought(run.Rows, plan.options.Duration)
@@ -73,7 +71,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		}
 	}
 	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
-		fmt.Fprintln(p.stderr, "for Redis's own numbers and all claims, install a Redis and run this again: "+
+		p.notice("for Redis's own numbers and all claims, install a Redis and run this again: " +
 			"apt-get install redis-server, or brew install redis")
 	}
 	return errors.Join(wrong, failure, finished)
@@ -149,7 +147,7 @@ func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 // strategies need. It names the prefix before the first key is made, so that the user
 // knows it if the run is killed.
 func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
-	fmt.Fprintf(p.stderr, "backend: %s\n", on.market.Describe())
+	p.notice("backend: %s", on.market.Describe())
 	if !plan.drawn {
 		conn, err := on.market.Dialer(plan.config.Prefix)(ctx)
 		if err != nil {
@@ -168,14 +166,14 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if plan.options.Keep {
 			how = "kept until"
 		}
-		fmt.Fprintf(p.stderr, "keys: under %s, %s: %s\n", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
+		p.notice("keys: under %s, %s: %s", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
 	}
 	rehearsed := map[string]bool{}
 	for _, point := range plan.config.Points {
 		if !rehearsed[point.Spec()] {
 			rehearsed[point.Spec()] = true
 			silent := time.AfterFunc(2*time.Second, func() {
-				fmt.Fprintf(p.stderr, "rehearsing %s: it tries each command once, and waits for a lock\n", point.Spec())
+				p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
 			})
 			refused, err := bench.Rehearse(ctx, point, on.optionsOf(plan, point))
 			silent.Stop()
@@ -183,7 +181,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 				return err
 			}
 			if refused > 0 {
-				fmt.Fprintf(p.stderr, "pipe: one process of %s, alone, answers %s orders/s for an item that is gone\n",
+				p.notice("pipe: one process of %s, alone, answers %s orders/s for an item that is gone",
 					point.Spec(), humanize.Comma(int64(refused)))
 			}
 		}
@@ -225,7 +223,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			done := len(run.Rows)
 			// Stocking and auditing included.
 			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
-			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
+			p.advance(done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
 			case err != nil:
@@ -241,20 +239,6 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	}
 	run.Status = stored.Complete
 	return wrong, nil
-}
-
-// progress prints a line on how far a command is. A terminal shows only the last such line.
-func (p *program) progress(format string, args ...any) {
-	line := p.passwords.hide(fmt.Sprintf(format, args...))
-	w, isFile := shownBy(p.stderr).(*patient)
-	switch {
-	case p.quiet:
-	case isFile && term.IsTerminal(int(w.Fd())):
-		width, _, _ := term.GetSize(int(w.Fd()))
-		w.show(fmt.Sprintf("%.*s", cmp.Or(width, 80)-1, line))
-	default:
-		fmt.Fprintln(p.stderr, line)
-	}
 }
 
 func violated(row result.Row, trials int) error {

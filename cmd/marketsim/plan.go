@@ -118,7 +118,7 @@ func (f *rowFlags) measures(
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.addFolder(flags, runFormats, runFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
+		flags.BoolVar(&p.quiet, "quiet", false, "print results, warnings and errors only")
 	})
 	return cmd
 }

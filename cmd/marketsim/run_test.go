@@ -105,7 +105,8 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 	testkit.Succeeds(t, first.save(other))
 	testkit.Succeeds(t, first.save(mine)) // after its next row
 	var said strings.Builder
-	if err := second.finish(io.Discard, &said, other); !errors.Is(err, fs.ErrExist) || said.Len() > 0 {
+	err := second.finish(&program{stdout: io.Discard, stderr: &said}, other)
+	if !errors.Is(err, fs.ErrExist) || said.Len() > 0 {
 		t.Errorf("the later one: %v, %q", err, said.String())
 	}
 	if text := read(t, filepath.Join(first.dir, runFile)); !strings.Contains(text, string(mine.Status)) {

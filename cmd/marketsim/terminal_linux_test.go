@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -68,18 +69,55 @@ func TestColorOnATerminal(t *testing.T) {
 	}
 }
 
-// TestProgressOnATerminal: the last line alone is seen, and with --quiet none.
+// TestProgressOnATerminal: finished rows stay, whole and within the terminal's width; what
+// is under way is replaced.
 func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
-	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
-	shown := onTerminal(t, 100, "NO_COLOR=1", args...)
-	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
+	args := "run --strategy fine:queue:look=2s,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s --format json"
+	shown := onTerminal(t, 80, "TERM=xterm", strings.Fields(args)...)
+	for _, line := range []string{"1/2 fine:queue:look=2s 1x1", "1 of 2 done, about ", "2/2 lua 1x1"} {
 		if !strings.Contains(shown, clearLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
 	}
-	if quiet := onTerminal(t, 100, "NO_COLOR=1", append(args, "--quiet")...); strings.Contains(quiet, "/2 ") {
-		t.Errorf("--quiet shows how far it is:\n%q", quiet)
+	for _, line := range regexp.MustCompile(`[\r\n]+(\x1b\[K)?`).Split(shown, -1) {
+		if !strings.HasPrefix(line, "{") && utf8.RuneCountInString(line) > 80 {
+			t.Errorf("wider than the terminal: %q", line)
+		}
+	}
+	kept := regexp.MustCompile(`\x1b\[K(1/2 fine:queue[^\x1b]*)`).FindString(shown)
+	if !strings.HasSuffix(strings.TrimSpace(kept), "audit ok") {
+		t.Errorf("the first row is not kept whole: %q", kept)
+	}
+}
+
+// TestDumbTerminal: one that does not understand the codes gets none.
+func TestDumbTerminal(t *testing.T) {
+	t.Parallel()
+	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
+	if shown := onTerminal(t, 80, "TERM=dumb", args...); strings.Contains(shown, "\x1b") {
+		t.Errorf("codes for a terminal that does not understand them:\n%q", shown)
+	}
+}
+
+// TestQuiet: each command that has --quiet prints its result, and nothing else.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	row := " --backend embedded --duration 100ms --warmup 0s --quiet"
+	for _, command := range []string{
+		"run --strategy fine,lua --mix 1x1 --out " + t.TempDir() + "/run" + row,
+		"run --strategy fine --mix 1x1 --history " + t.TempDir() + "/history" + row,
+		"reproduce" + row, // compare and sweep print as these do
+		"faults --scenario pause --lock watch --quiet --out " + t.TempDir() + "/faults",
+	} {
+		t.Run(command, func(t *testing.T) {
+			if strings.HasPrefix(command, "faults") {
+				testkit.Local(t) // skips without a server
+			}
+			if o := marketsim(t, strings.Fields(command)...).exits(t, exitFine); o.stderr != "" || o.stdout == "" {
+				t.Errorf("beside the result it prints %q", o.stderr)
+			}
+		})
 	}
 }
 
