@@ -54,13 +54,14 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	defer stop()
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
+	needs := rights{target: server.target, keys: keys, trials: append(catalogue.Commands(), catalogue.ToFind)}
 	if err := named.Discover(ctx); err != nil {
-		return interruptedOr(ctx, err)
+		return interruptedOr(ctx, needs.explain(ctx, err))
 	}
 	if err := onOneSlot(named, keys); err != nil {
 		return err
 	}
-	return interruptedOr(ctx, p.removeMarket(ctx, named, keys))
+	return interruptedOr(ctx, needs.explain(ctx, p.removeMarket(ctx, named, keys)))
 }
 
 // removeMarket removes the market under keys, and says what was removed.

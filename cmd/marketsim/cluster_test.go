@@ -175,6 +175,7 @@ func (on yourCluster) rights(t *testing.T) {
 		testkit.Succeeds(t, conn.Do(t.Context(), command...).Err())
 	})
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
-		exits(t, exitEnvironment).says(t, "ACL SETUSER <user> +cluster|slots").silent(t, "s3cret")
+		exits(t, exitEnvironment).silent(t, "s3cret").
+		says(t, "ACL SETUSER guest '~marketsim:*' '&marketsim:*' +cluster|slots\n")
 	on.clean(t)
 }

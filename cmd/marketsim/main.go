@@ -23,6 +23,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +63,7 @@ type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
 	passwords      passwords // of the user's servers
-	quiet          bool      // progress is not shown
+	quiet          bool      // neither progress nor notices are shown
 
 	mu      sync.Mutex      // held while something is started, and by leave
 	started backend.Closers // for when a second signal ends the program
@@ -99,7 +100,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
 	// it may be the server's: the next step is added, unless the text names it already
-	if err != nil && !isUsage(err) {
+	if _, told := errors.AsType[*rightsError](err); err != nil && !told && !isUsage(err) {
 		explained := backend.Explain(err)
 		step := strings.TrimPrefix(explained.Error(), err.Error())
 		if !strings.Contains(err.Error(), step) {

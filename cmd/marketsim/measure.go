@@ -45,7 +45,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		err = on.ready(ctx, p, plan)
 	}
 	if err != nil {
-		return interruptedOr(ctx, err)
+		return interruptedOr(ctx, plan.rights().explain(ctx, err))
 	}
 	m, err := describe(ctx, p, plan, on)
 	if err != nil {
@@ -54,6 +54,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	run := &result.Run{Schema: result.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
 	p.passwords.hideIn(run)
 	wrong, failure := p.rounds(ctx, plan, on, run)
+	failure = plan.rights().explain(ctx, failure)
 	if len(plan.config.Reproduces) > 0 {
 		run.Claims = bench.Judge(run)
 	}
@@ -148,6 +149,9 @@ func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 // knows it if the run is killed.
 func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	p.notice("backend: %s", on.market.Describe())
+	if err := plan.rights().check(ctx, on.market.Dialer(plan.config.Prefix)); err != nil {
+		return err
+	}
 	if !plan.drawn {
 		conn, err := on.market.Dialer(plan.config.Prefix)(ctx)
 		if err != nil {

@@ -1,0 +1,93 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Trial is a command as it is tried: its words, among which KEY and CHANNEL stand for
+// names of the run's own. It is never executed.
+type Trial string
+
+// Command is the command's name, as an ACL spells it: "hget", or "client|kill".
+func (t Trial) Command() string {
+	name, _, _ := strings.Cut(string(t), " ")
+	return name
+}
+
+// words are what is sent.
+func (t Trial) words(key, channel string) []any {
+	var words []any
+	for i, word := range strings.Fields(string(t)) {
+		switch {
+		case i == 0:
+			for part := range strings.SplitSeq(word, "|") {
+				words = append(words, part)
+			}
+		case word == "KEY":
+			words = append(words, key)
+		case word == "CHANNEL":
+			words = append(words, channel)
+		default:
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// Refused tries commands with a key and a channel, and returns those that the ACL of c's
+// user refuses, with the first refusal; nil: it refuses none. Nothing is executed: a server
+// looks at the ACL when a command joins a transaction, and the end of its connection discards
+// this one. To a user who may not open one, all count as refused, because they cannot be
+// tried. c cannot be used afterwards.
+func Refused(ctx context.Context, c *Conn, trials []Trial, key, channel string) (refused []Trial, first error) {
+	// On one connection, and in one write, so that a connection that breaks takes all with
+	// it. MULTI is tried alone beforehand: without it what follows would be executed.
+	conn := c.Client.Conn()
+	defer conn.Close()
+	opened := conn.Do(ctx, "multi").Err()
+	if _, denied := Denied(opened); denied {
+		return trials, opened
+	}
+	if opened == nil {
+		opened = conn.Do(ctx, "exec").Err() // of nothing
+	}
+	if _, denied := Denied(opened); opened != nil && !denied {
+		return nil, fmt.Errorf("open a transaction: %w", opened)
+	}
+
+	answers := make([]*redis.Cmd, len(trials)) // nil: it was tried above
+	_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Do(ctx, "multi") // where EXEC was refused one is open, and this is an error
+		for i, trial := range trials {
+			if name := trial.Command(); name != "multi" && name != "exec" { // which would end this one
+				answers[i] = p.Do(ctx, trial.words(key, channel)...)
+			}
+		}
+		return nil
+	})
+	if Broken(err) {
+		return nil, fmt.Errorf("try commands in a transaction: %w", err)
+	}
+
+	for i, trial := range trials {
+		var answer error
+		switch {
+		case answers[i] != nil:
+			answer = answers[i].Err()
+		case trial.Command() == "exec":
+			answer = opened
+		}
+		if _, denied := Denied(answer); !denied {
+			continue
+		}
+		refused = append(refused, trial)
+		if first == nil {
+			first = answer
+		}
+	}
+	return refused, first
+}
