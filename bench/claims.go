@@ -194,15 +194,17 @@ func quotients(a, b []float64) []float64 {
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
 // Judge says of each claim of the book whether a run bears it out. A claim's number
-// is computed in each round in which the rows that it needs were steady. The claim
+// is computed in each round in which the rows that it needs were steady, and other processes did not
+// disturb them. The claim
 // holds when the 95% interval of the median of these numbers lies inside the
 // tolerance, does not hold when the interval lies outside, and is not decided when it
 // lies on both sides, or while rounds are missing: to stop when one likes the result
 // would make a claim out of chance.
 //
 // A claim is not judged (Measured says why) when a row that it needs is missing, has
-// operations that were not followed to their end, or was not found right by an audit; nor
-// when it holds and nothing came near to what it excludes. On the embedded server only
+// operations that were not followed to their end, or was not found right by an audit; when
+// other processes disturbed so many rounds that the rest is too few; nor when it holds and
+// nothing came near to what it excludes. On the embedded server only
 // claims about what is sent are judged. If the rounds are too few for an interval, all
 // count, steady or not, and the verdict is whether the claim holds in every one.
 func Judge(run *result.Run) []result.Claim {
@@ -230,6 +232,7 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 	var numbers []float64 // of the rounds in which all its rows were steady; if few, of all rounds
 	var each [][]float64  // the values of each row, round by round
 	var unsteady string   // names a row that was not steady, in the first such round
+	var others []float64  // what other processes took of the machine, in rounds that they disturbed
 	for _, rows := range rounds {
 		values, shaken, err := c.values(rows)
 		if err != nil {
@@ -242,9 +245,14 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 			return
 		}
 		each = append(each, values)
-		if shaken == "" || few {
+		took := c.disturbed(rows)
+		if took > 0 {
+			others = append(others, took)
+		}
+		switch {
+		case few, shaken == "" && took == 0:
 			numbers = append(numbers, number)
-		} else if unsteady == "" {
+		case shaken != "" && unsteady == "":
 			unsteady = fmt.Sprintf("; %s was not steady in round %d", shaken, rows[0].Trial)
 		}
 	}
@@ -261,6 +269,11 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured += fmt.Sprintf(" in %d of %d rounds", number.N, max(planned, compare.Fewest(1)))
 	}
 	out.Measured += unsteady
+	if len(others) > 0 && !few && !number.Known() {
+		out.Verdict = result.NotJudged
+		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", result.Disturbance(others), len(others), len(rounds))
+		return
+	}
 	if len(rounds) < planned || !number.Known() {
 		return
 	}
@@ -274,6 +287,17 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 	case !low && !high:
 		out.Verdict = result.DoesNot
 	}
+}
+
+// disturbed is the most that other processes took of the machine, 0 to 1, from a row of a
+// round that the claim needs; 0: from none too much to judge it.
+func (c claim) disturbed(round []result.Row) (most float64) {
+	for i := range round {
+		if r := &round[i]; slices.Contains(c.rows, r.Strategy) && slices.Contains(c.mixes, r.Mix) {
+			most = max(most, r.Disturbed())
+		}
+	}
+	return most
 }
 
 func (c claim) idle(rounds [][]result.Row) bool {

@@ -129,6 +129,34 @@ func TestUnsteadyRounds(t *testing.T) {
 	}
 }
 
+// TestDisturbedRounds: a round that other processes disturbed decides nothing. Where the
+// others are too few a claim is not judged, and says why, whatever the numbers are.
+func TestDisturbedRounds(t *testing.T) {
+	for _, c := range []struct {
+		quiet, planned int
+		took           float64
+		want           result.Judgment
+		says           string
+	}{
+		{9, 9, 0, result.Holds, ""},
+		{6, 9, 0.43, result.Holds, " in 6 of 9 rounds"},
+		{5, 9, 0.43, result.NotJudged, "; not judged: other processes took 43 to 46% of this machine's time in 4 of 9 rounds"},
+		{0, 9, 0.43, result.NotJudged, "43 to 51% of this machine's time in 9 of 9 rounds"},
+		{0, 9, 0.06, result.DoesNot, ""}, // which every machine has, and which the claim has to bear
+	} {
+		got := Judge(rounds(t, c.planned, func(round int, rows []result.Row) {
+			if round > c.quiet {
+				r := rowOf(t, rows, "fine 5x5")
+				r.Warn(result.Busy, c.took+float64(round-c.quiet-1)/100, "")
+				r.WaitMS.Mean = 100
+			}
+		}))[7]
+		if got.Verdict != c.want || !strings.Contains(got.Measured, c.says) {
+			t.Errorf("claim 8 with %d quiet rounds of %d: %s: %s", c.quiet, c.planned, got.Verdict, got.Measured)
+		}
+	}
+}
+
 func nothingBought(r *result.Row) { r.Bought, r.WaitMS = 0, result.Latency{} }
 
 // TestJudge moves one number of the book at a time to either side of a tolerance.

@@ -86,10 +86,15 @@ func atMost(findings []string) []string { return findings[:min(len(findings), mo
 // findings are what a reader must know first: what went wrong, then what was found.
 func findings(run *result.Run, compared []compare.Comparison) []string {
 	all := wrong(run)
+	others := disturbed(run, compared)
+	if others != "" {
+		all = append(all, others)
+	}
 	if len(run.Claims) > 0 {
 		all = append(all, claimed(run.Claims))
 	}
-	if text := fastest(run, compared); text != "" {
+	undecided := strings.HasPrefix(others, notDecided) // which says all that fastest would
+	if text := fastest(run, compared); text != "" && !undecided {
 		all = append(all, text)
 	}
 	if len(all) == 0 {
@@ -118,6 +123,33 @@ func wrong(run *result.Run) (all []string) {
 		all = append(all, "The server was embedded miniredis: these are not Redis's numbers.")
 	}
 	return all
+}
+
+const notDecided = "Not decided: "
+
+// disturbed says what other processes took of the machine from rows that are not judged
+// for it, and whether anything is decided in spite of that; empty: from no row too much.
+func disturbed(run *result.Run, compared []compare.Comparison) string {
+	var shares []float64
+	for i := range run.Rows {
+		if took := run.Rows[i].Disturbed(); took > 0 {
+			shares = append(shares, took)
+		}
+	}
+	if len(shares) == 0 {
+		return ""
+	}
+
+	said := fmt.Sprintf("%s in %d of %s", result.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
+	known := func(c compare.Comparison) bool { return c.Verdict != compare.Undecided }
+	judged := func(c result.Claim) bool { return c.Verdict != result.NotJudged && c.Verdict != result.NotDecided }
+	switch {
+	case len(compared)+len(run.Claims) == 0:
+		return "Not to be relied on: " + said + "."
+	case slices.ContainsFunc(compared, known), slices.ContainsFunc(run.Claims, judged):
+		return "Left out of what is judged: rounds in which " + said + "."
+	}
+	return notDecided + said + "."
 }
 
 // fastest says how each strategy compares with the first or, in a sweep, which is known

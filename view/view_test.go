@@ -315,7 +315,21 @@ func TestFindings(t *testing.T) {
 		"The server was embedded miniredis: these are not Redis's numbers.": func(r *result.Run) {
 			r.Manifest.Backend = "embedded"
 		},
-		"Against fine faster: lua.": func(*result.Run) {},
+		"Not decided: other processes took 43 to 61% of this machine's time in 54 of 54 rows.": func(r *result.Run) {
+			for i := range r.Rows {
+				r.Rows[i].Warn(result.Busy, 0.43+0.18*float64(i%2), "")
+			}
+		},
+		"Left out of what is judged: rounds in which other processes took 61% of this machine's time in 1 of 54 rows.": func(
+			r *result.Run,
+		) {
+			r.Rows[7].Warn(result.Busy, 0.61, "")
+		},
+		"Not to be relied on: other processes took 61% of this machine's time in 1 of 54 rows.": func(r *result.Run) {
+			r.Manifest.Config.Margin = nil
+			r.Rows[7].Warn(result.Busy, 0.61, "")
+		},
+		"Against fine faster: lua.": func(r *result.Run) { r.Rows[7].Warn(result.Busy, 0.06, "") },
 		"At 5x5 lua is faster than fine: 2.993 times the purchases/s (2.987 to 3.000).": func(r *result.Run) {
 			c := &r.Manifest.Config
 			c.Points = c.Points[:2]
@@ -327,6 +341,23 @@ func TestFindings(t *testing.T) {
 		if d.Findings[0] != want || len(d.Findings) > 3 {
 			t.Errorf("the findings are %q, want %q", d.Findings, want)
 		}
+	}
+}
+
+// TestBusyMachineDecidesNothing: what other processes took stands before how many claims
+// hold, and before what is faster.
+func TestBusyMachineDecidesNothing(t *testing.T) {
+	r := compared()
+	for i := range r.Rows {
+		r.Rows[i].Warn(result.Busy, 0.43, "")
+	}
+	r.Claims = []result.Claim{{ID: 1, Verdict: result.NotJudged}}
+	want := []string{
+		"Not decided: other processes took 43% of this machine's time in 54 of 54 rows.",
+		"0 of 1 claim of the book hold; not judged: 1.",
+	}
+	if got := view.Run(r).Findings; !slices.Equal(got, want) {
+		t.Errorf("the findings are %q, want %q", got, want)
 	}
 }
 

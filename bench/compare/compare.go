@@ -7,6 +7,9 @@
 // assumes only that rounds are independent of each other. Of m comparisons each has a
 // confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
+// A round that other processes disturbed, see [result.Row.Disturbed], is left out, whatever
+// its ratio: that is decided by what they took, and not by what was found.
+//
 // Where a strategy is found faster or slower than itself, nothing in the run is decided:
 // the cause may have made other differences too. The number of rounds is fixed before the
 // first: measuring until a difference appears finds one.
@@ -40,6 +43,8 @@ type Comparison struct {
 	Verdict          Verdict
 	// Why it is not decided ("4 of 9 rounds"); empty: the interval is too wide.
 	Reason string
+	// What other processes took of the machine, 0 to 1, in rounds that are left out for that.
+	Disturbed []float64
 }
 
 // Verdict is what a comparison says.
@@ -160,6 +165,10 @@ func (p *pair) add(a, b *result.Row) {
 			p.Reason = fmt.Sprintf("%s %s in round %d", r.Strategy, problem, r.Trial)
 		}
 	}
+	if took := max(a.Disturbed(), b.Disturbed()); took > 0 {
+		p.Disturbed = append(p.Disturbed, took)
+		return
+	}
 	p.ofA, p.ofB = append(p.ofA, a.PerSecond()), append(p.ofB, b.PerSecond())
 	p.logs = append(p.logs, math.Log(max(a.PerSecond(), leastRate))-math.Log(max(b.PerSecond(), leastRate)))
 }
@@ -178,8 +187,11 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	if i.Known() {
 		c.Low, c.High = math.Exp(i.Low), math.Exp(i.High)
 	}
+	disturbed := len(c.Disturbed)
 	switch {
-	case i.N < planned:
+	case disturbed > 0 && !i.Known():
+		c.Reason = fmt.Sprintf("%s in %d of %d rounds", result.Disturbance(c.Disturbed), disturbed, planned)
+	case i.N+disturbed < planned:
 		c.Reason = fmt.Sprintf("%d of %d rounds", i.N, planned)
 	case !i.Known():
 		c.Reason = fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*c.Confidence)

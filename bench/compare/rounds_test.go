@@ -184,6 +184,31 @@ func TestUnfitRows(t *testing.T) {
 
 // TestNothingBought: a strategy that buys nothing is slower than one that does, and no
 // different from another that does not.
+// TestDisturbed: a round that other processes disturbed is left out, whichever row they hit,
+// and nothing is decided where the rest is too few.
+func TestDisturbed(t *testing.T) {
+	for disturbed, want := range map[int]Comparison{
+		0: {Verdict: NoDifference, Rounds: 9},
+		3: {Verdict: Slower, Rounds: 6},
+		4: {Verdict: Undecided, Rounds: 5, Reason: "other processes took 43% of this machine's time in 4 of 9 rounds"},
+		9: {Verdict: Undecided, Reason: "other processes took 43% of this machine's time in 9 of 9 rounds"},
+	} {
+		run := comparison(0.5, times(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 1.2, 1.2, 1.2)...)
+		if disturbed > 0 {
+			*run.Manifest.Config.Margin = 0.05
+		}
+		for i := range disturbed {
+			run.Rows[len(run.Rows)-1-2*i-i%2].Warn(result.Busy, 0.43, "")
+		}
+		for i := range run.Rows {
+			run.Rows[i].Warn(result.Busy, 0.19, "") // which every round bears
+		}
+		if got := only(t, run); got.Verdict != want.Verdict || got.Rounds != want.Rounds || got.Reason != want.Reason {
+			t.Errorf("%d of 9 rounds disturbed: %s of %d rounds: %s", disturbed, got.Verdict, got.Rounds, got.Reason)
+		}
+	}
+}
+
 func TestNothingBought(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64

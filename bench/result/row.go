@@ -312,6 +312,31 @@ func (r *Row) Warned(code Code) bool {
 	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
 }
 
+// mostOthers is how much of this machine's time, 0 to 1, other processes may take from a row
+// whose speed is judged. Less than that, as a browser takes, widens intervals; with more, the
+// machine decides what is found.
+const mostOthers = 0.2
+
+// Disturbed is how much of this machine's time other processes took, 0 to 1, if that is too
+// much to judge the row; else 0.
+func (r *Row) Disturbed() float64 {
+	for _, w := range r.Warnings {
+		if w.Code == Busy && w.Value > mostOthers {
+			return w.Value
+		}
+	}
+	return 0
+}
+
+// Disturbance says in words what other processes took, from shares that are not empty.
+func Disturbance(shares []float64) string {
+	took := fmt.Sprintf("%.0f%%", 100*slices.Min(shares))
+	if most := fmt.Sprintf("%.0f%%", 100*slices.Max(shares)); most != took {
+		took = strings.TrimSuffix(took, "%") + " to " + most
+	}
+	return "other processes took " + took + " of this machine's time"
+}
+
 // Problem says why the numbers of a row must not be judged, in words that follow its
 // name; empty: they may be judged.
 func (r *Row) Problem() string {
