@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,12 +34,20 @@ type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 // starts one for each address that clients dial: a private redis-server if one is
 // installed, else miniredis. It checks that the lock is exclusive, that only its holder
 // releases it, and that it becomes free after a holder has crashed. It finds out how
-// short a lease the lock can have, and whether the lock renews it, and logs both. [Run]
-// checks more, and asks for more.
+// short a lease the lock can have, and whether the lock renews it, and logs both. From a
+// holder that renews its lease it takes the lock away by deleting its keys. [Run] checks
+// more, and asks for more.
+//
+// A promise that could not be checked is logged, and go test shows the log of a test that
+// passes only with -v. Check(t, open).Require(t) fails such a test.
 func Check(t *testing.T, open Open) Report {
 	t.Helper()
-	factory := open.factory(serversOf(t))
+	s := &served{t: t}
+	factory := open.factory(s.at)
 	factory.learn(t)
+	if factory.Renewing { // else the end of its lease takes it away
+		factory.Lose = s.lose
+	}
 	return Run(t, factory)
 }
 
@@ -91,10 +101,47 @@ func (factory *Factory) renews(t *testing.T) error {
 	return nil
 }
 
-func serversOf(t testing.TB) func(addr string) backend.Target {
-	var started lock.Process // what all workers share
-	return func(addr string) backend.Target {
-		return lock.Share(&started, addr, func() backend.Target { return suite.Server(t).Target })
+// served are the servers of a test, one for each address that its workers dial.
+type served struct {
+	t       testing.TB
+	started lock.Process // what all workers share
+
+	mu  sync.Mutex
+	all []backend.Target
+}
+
+// at is the server that stands for an address.
+func (s *served) at(addr string) backend.Target {
+	return lock.Share(&s.started, addr, func() backend.Target {
+		target := suite.Server(s.t).Target
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, target)
+		return target
+	})
+}
+
+// lose deletes, on each server, the keys with the name of a lock in theirs: a lock may
+// prefix its name. If it has none there, whoever comes next does not get in, which leaves a
+// check unchecked.
+func (s *served) lose(t testing.TB, name string) {
+	t.Helper()
+	ctx := t.Context()
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+
+	for _, target := range all {
+		err := backend.With(ctx, target, func(conn *backend.Conn) error {
+			keys, err := conn.Keys(ctx, "*"+name+"*").Result()
+			if err != nil || len(keys) == 0 {
+				return err
+			}
+			return conn.Del(ctx, keys...).Err()
+		})
+		if err != nil {
+			t.Fatalf("taking the lock away: deleting its keys: %v", err)
+		}
 	}
 }
 

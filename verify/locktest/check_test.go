@@ -116,6 +116,86 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	}
 }
 
+// selfRenewing is a lock whose lease is renewed until it is released: while its holder lives, it
+// does not run out. Its keys are the names of locks after a prefix of its own.
+func selfRenewing(free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			name = "mine:" + name
+			token := rand.Text()
+			if err := setPX(ctx, rdb, name, token, w); err != nil {
+				return nil, err
+			}
+			held, release := context.WithCancel(life)
+			go func() {
+				tick := time.NewTicker(w.TTL / 4)
+				defer tick.Stop()
+				for held.Err() == nil {
+					select {
+					case <-held.Done():
+					case <-tick.C:
+						_ = renewed.Run(held, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+					}
+				}
+			}()
+			return func(ctx context.Context) error {
+				release()
+				return free(ctx, rdb, name, token, w)
+			}, nil
+		}, rdb, nil
+	}
+}
+
+// The release of a lock that is renewed, and so never runs out, is checked all the same.
+func TestRenewedLocksAreChecked(t *testing.T) {
+	t.Parallel()
+	testkit.Local(t)
+	for _, c := range []struct {
+		name  string
+		open  Open
+		state string // of the promise "owner-only release"
+	}{
+		{"compare and delete in a script", selfRenewing(compareAndDelete), Kept},
+		{"GET, then DEL", selfRenewing(getThenDel), Broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := &served{t: t}
+			factory := c.open.factory(s.at)
+			factory.TTL, factory.Renewing, factory.Lose = 200*time.Millisecond, true, s.lose
+			report, said := reported(t, (&plain{}).Promises(), factory)
+			if got := report[1]; got.Promise != "owner-only release" || got.State != c.state {
+				t.Errorf("%s: %s: %s\n%s", got.Promise, got.State, got.Why, said)
+			}
+		})
+	}
+}
+
+// TestRequire: what stayed unchecked fails a test that requires it, and says why.
+func TestRequire(t *testing.T) {
+	r := Report{
+		{Promise: "exclusive", State: Kept},
+		{Promise: "owner-only release", State: Unchecked, Why: "no key has its name"},
+		{Promise: "survives a crash", State: NotRun, Why: "left lease expires"},
+		{Promise: "fair", State: NotMade},
+	}
+	for _, c := range []struct {
+		promises []string
+		says     string
+	}{
+		{nil, "owner-only release: unchecked: no key has its name"},
+		{[]string{"exclusive", "survives a crash"}, ""},
+		{[]string{"fair"}, "fair: not made"},
+		{[]string{"exclusiv"}, `there is no promise "exclusiv"; the promises are:`},
+	} {
+		said, _, _ := strings.Cut(try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
+		if said != c.says {
+			t.Errorf("requiring %q says %q, want %q", c.promises, said, c.says)
+		}
+	}
+}
+
 // A Locker may be a value that cannot be compared.
 func TestALockerMayBeAStruct(t *testing.T) {
 	t.Parallel()

@@ -202,6 +202,23 @@ func (r Report) Unchecked() []string {
 	return names
 }
 
+// Require fails t for each of the promises that was not kept, and says why; without names,
+// for each that was made. Checks that go test -run left out fail nothing.
+func (r Report) Require(t testing.TB, promises ...string) {
+	t.Helper()
+	for _, name := range promises {
+		if !slices.ContainsFunc(r, func(p verify.PromiseState) bool { return p.Promise == name }) {
+			t.Errorf("there is no promise %q; the promises are:\n%s", name, r)
+		}
+	}
+	for _, p := range r {
+		asked := slices.Contains(promises, p.Promise) || len(promises) == 0 && p.State != NotMade
+		if asked && p.State != Kept && p.State != NotRun {
+			t.Errorf("%s: %s", p.Promise, strings.TrimSuffix(p.State+": "+p.Why, ": "))
+		}
+	}
+}
+
 // String has a line for each promise.
 func (r Report) String() string {
 	var b strings.Builder
