@@ -49,7 +49,7 @@ const (
 
 // Options are how rows are measured.
 type Options struct {
-	Subject  strategies.Spec // what Point.Strategy names; of a strategy of one's own: strategies.Own
+	Subject  strategies.Spec // what Point.Strategy names; of your own strategy: strategies.Own
 	Trial    int             // the row's number among those of its point, from 1; 0 is 1
 	Duration time.Duration   // measured time
 	Warmup   time.Duration   // before that, not counted
@@ -114,11 +114,11 @@ func (o Options) rules(p result.Point) []rule {
 		outside(p.RTTMS, MaxRTT, "rtt"),
 		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
 			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
-		{elsewhere && !o.Private, "redis", p.Strategy + " is measured on a private server alone"},
-		{elsewhere && p.RTTMS > 0, "rtt", "nobody is between the programs of " + p.Strategy + " and the server"},
-		{elsewhere && p.HoldMS > 0, "hold", "nobody can hold the programs of " + p.Strategy},
+		{elsewhere && !o.Private, "redis", p.Strategy + " is a program, which is measured only on a private server: leave --redis out"},
+		{elsewhere && p.RTTMS > 0, "rtt", "it cannot delay the programs of " + p.Strategy + ": they connect to the server directly"},
+		{elsewhere && p.HoldMS > 0, "hold", "it cannot hold the programs of " + p.Strategy + " between their reads and writes"},
 		{elsewhere && p.Mix.Sellers+p.Mix.Buyers > MaxPrograms, "mix",
-			fmt.Sprintf("%s: each worker of %s is a process, and at most %d are", p.Mix, p.Strategy, MaxPrograms)},
+			fmt.Sprintf("%s: each worker of %s is a process: at most %d in all", p.Mix, p.Strategy, MaxPrograms)},
 
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
 			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},

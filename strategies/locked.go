@@ -133,7 +133,7 @@ type access interface {
 type transactions struct {
 	rdb   *redis.Client
 	send  pipelined // the writes
-	alone bool      // each
+	alone bool      // each write is sent alone, not in one MULTI/EXEC
 }
 
 func (t transactions) read(ctx context.Context, op *operation) error {

@@ -161,7 +161,7 @@ func (s *Spec) set(setting string) error {
 	return nil
 }
 
-// Names are the names of all, in their order.
+// Names returns the name of each, in the same order.
 func Names[T any](all []T, name func(T) string) (known []string) {
 	for _, x := range all {
 		known = append(known, name(x))

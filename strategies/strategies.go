@@ -180,7 +180,7 @@ func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	}
 }
 
-// Own is the spec of a strategy of one's own, to be measured as those of a catalogue are.
+// Own is the spec of your own strategy, to be measured as those of a catalogue are.
 // It is opened by [Connect], as bench does. What its connections carry counts as the
 // worker's own, with what its client says to introduce itself. Where a run leaves keys of
 // its own, name them in the Keys of its [Strategy], and add that to a [Catalogue].

@@ -14,7 +14,7 @@ const (
 	AtOnce  KeptOut = "at once" // nobody waited
 	// The holder's, or that of a lock whose holder does not know.
 	LeaseRanOut KeptOut = "until the lease ran out"
-	// That numbers the holders of a lock, and had begun anew.
+	// That numbers the holders of a lock, and had begun again.
 	CounterCaughtUp KeptOut = "until the counter caught up"
 	GaveUp          KeptOut = "until a waiter gave up" // which held what others waited for
 	// After it was paused, stuck or cut off for several leases.

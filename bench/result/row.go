@@ -161,7 +161,7 @@ type Row struct {
 	// Operations that had not ended when the row had to.
 	Cut int64 `json:"cut,omitempty"`
 
-	// What connections carried for all orders, refused ones included, in sum.
+	// What connections carried for all orders, refused ones included, added up.
 	// Market is nil where workers share a connection, because nobody can tell
 	// what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`

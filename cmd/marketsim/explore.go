@@ -122,7 +122,7 @@ func (t tried) shortest(e *verify.Explored, found explore.Found) {
 
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.limits.Preemptions, f.limits.Faults) < 0 || f.limits.Schedules < 1 {
-		return nil, usagef("--preemptions and --faults are 0 at least, and --schedules 1")
+		return nil, usagef("--preemptions and --faults must be at least 0; --schedules at least 1")
 	}
 	for _, kind := range f.of {
 		if !slices.Contains(explore.Faults(), explore.Fault(kind)) {

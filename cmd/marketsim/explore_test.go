@@ -68,7 +68,7 @@ func TestExploreUsage(t *testing.T) {
 		{"set-px:ttl=2s", "leave it out"},
 		{"watch --of pauses", "there is no fault \"pauses\""},
 		{"watch --program one-itme", "did you mean \"one-item\"?"},
-		{"watch --preemptions -1", "are 0 at least"},
+		{"watch --preemptions -1", "must be at least 0"},
 		{"watch --replay x4/a/b/c", "leave SPEC out"},
 		{"--replay x3/watch/one-item/d1", "no token of a schedule in version"},
 		{"watch --format csv", "unknown format \"csv\""},

@@ -54,8 +54,8 @@ func newJudge(p *program) *cobra.Command {
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
 			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
-		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that whoever releases a\n"+
-			"lock which is another's by now is told so")
+		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that\n"+
+			"release reports that the lock was lost")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.addFolder(flags, faultsFormats, exploredFile)
@@ -81,11 +81,11 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return usagef("%s starts a container, whose processes cannot be stopped from here: "+
 			"run marketsim inside it", command[0])
 	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
-		return usagef("--preemptions and --faults are 0 at least, --pairs is 1")
+		return usagef("--preemptions and --faults must be at least 0; --pairs at least 1")
 	case f.promise != "" && f.promise != "notices-loss":
-		return usagef("--promise: it is notices-loss, and not %q", f.promise)
+		return usagef("--promise %q: the only one that can be named is notices-loss", f.promise)
 	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
-		return usagef("--within is more than 0, and --lease 100ms at least")
+		return usagef("--within must be more than 0, and --lease at least 100ms")
 	}
 	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
 		return usagef("--replay: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // rights are those that a command needs from the ACL of the user's server.
@@ -102,7 +103,7 @@ func (r rights) advice(refused []backend.Trial) string {
 	who := "<user>" // where a name stands alone in the URL it may be a password
 	switch {
 	case r.target.Username != "" && r.target.Password != "":
-		who = quote(r.target.Username)
+		who = verify.Shell(r.target.Username)
 	case r.target.Username == "":
 		who = "default"
 	}

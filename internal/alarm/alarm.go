@@ -1,5 +1,5 @@
 // Package alarm wakes one goroutine at an exact time, on Linux to about 0.05 ms,
-// also where nothing else runs.
+// even if nothing else runs.
 package alarm
 
 import "time"

@@ -21,7 +21,7 @@ type kernelAlarm struct {
 	read [8]byte
 }
 
-// New makes an alarm. Where the kernel has no timer for it, it is as exact as Go's.
+// New makes an alarm. Without a timer of the kernel's it is as exact as Go's.
 func New() Alarm {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {

@@ -32,7 +32,7 @@ type Cluster struct {
 
 // StartCluster starts a cluster and returns when every node says that it serves and every
 // replica follows its master. On a busy machine the nodes may miss each other, and
-// redis-cli waits in vain: then it starts another cluster.
+// redis-cli's wait fails: then it starts another cluster.
 func StartCluster(ctx context.Context) (*Cluster, error) {
 	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
 	if err != nil {

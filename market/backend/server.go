@@ -212,7 +212,7 @@ type Starter interface {
 // Start returns the server a run should use. With choice empty it is the one at
 // url, which is not contacted here, or if that is nil the first of the starters
 // that succeeds; the reasons of those that did not are kept in [Server.Passed].
-// With a choice, "url" or a starter's name, it is that one or an error, also where
+// With a choice, "url" or a starter's name, it is that one or an error, even if
 // url comes from the environment.
 func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
 	if choice == NameURL || choice == "" && url != nil {

@@ -80,7 +80,7 @@ func Decode(r io.Reader, into any, command string) error {
 // version in it can tell who wrote it.
 func Unmarshal(text []byte, into any, command string) error {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return fmt.Errorf("it is empty; make it anew with '%s'", command)
+		return fmt.Errorf("it is empty; make it again with '%s'", command)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -88,15 +88,15 @@ func Unmarshal(text []byte, into any, command string) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("it is cut short; make it anew with '%s'", command)
+		return fmt.Errorf("it is cut short; make it again with '%s'", command)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s is a JSON %s, which it cannot be", cmp.Or(kind.Field, "the whole"), kind.Value)
+		return fmt.Errorf("%s is a JSON %s, which is the wrong type", cmp.Or(kind.Field, "the whole"), kind.Value)
 	case err != nil:
 		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-			return fmt.Errorf("the field %s is unknown: it was damaged or edited, or another marketsim stored it, "+
-				"which reads it", field)
+			return fmt.Errorf("the field %s is unknown: the file was damaged or edited, or was stored by another version of marketsim: "+
+				"read it with that one", field)
 		}
-		return fmt.Errorf("it is no JSON: %w", err)
+		return fmt.Errorf("it is not JSON: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("data after the end of the result")

@@ -27,10 +27,10 @@ func TestReadIsBounded(t *testing.T) {
 // lost connection.
 func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"":              "it is empty; make it anew with 'marketsim x'",
-		`{"a":`:         "it is cut short; make it anew with 'marketsim x'",
-		`{"a":"text"}`:  "a is a JSON string, which it cannot be",
-		"x":             "it is no JSON",
+		"":              "it is empty; make it again with 'marketsim x'",
+		`{"a":`:         "it is cut short; make it again with 'marketsim x'",
+		`{"a":"text"}`:  "a is a JSON string, which is the wrong type",
+		"x":             "it is not JSON",
 		`{"a":1} {}`:    "data after the end of the result",
 		`{"a":1,"b":2}`: `the field "b" is unknown: it was damaged or edited, or another marketsim stored it`,
 	} {

@@ -31,7 +31,7 @@ const (
 )
 
 // commands are those that a strategy, a lock, a parameter or a parameter's value takes
-// besides, also where its script takes another way than usual, or renews.
+// besides, on every way through its scripts, renewals included.
 // TestAdviceEndsAfterOneRound of cmd/marketsim runs each under an ACL of no more than these.
 var commands = map[string]string{
 	"watch-item": "incr KEY",

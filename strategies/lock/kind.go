@@ -49,7 +49,7 @@ type Kind struct {
 	own      bool                      // New makes a Locker of this package: see opening
 }
 
-// AllKeys is Keys, also where that is nil.
+// AllKeys calls Keys, or returns key alone if that is nil.
 func (k Kind) AllKeys(key string) []string {
 	if k.Keys == nil {
 		return []string{key}

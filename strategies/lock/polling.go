@@ -113,7 +113,7 @@ func (h *hold) mine(ctx context.Context, rdb redis.Cmdable) error {
 	return err
 }
 
-// given is what SET NX answers: nil is no.
+// given reads the answer to SET NX: nil means that the key was there.
 func given(err error) (bool, error) {
 	if errors.Is(err, redis.Nil) {
 		return false, nil

@@ -363,7 +363,7 @@ func (r *localRenewals) Close() error {
 //   - A lock that becomes free without a message (a key deleted by hand, a message
 //     dropped) costs a waiter the TTL that the holder had left, up to 30 s. After a
 //     broken subscription all waiters try again. Nobody stands in line: each process
-//     wakes one waiter, all but one in vain.
+//     wakes one waiter, of whom all but one find it taken.
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page
 // "Distributed locks and synchronizers".

@@ -90,7 +90,7 @@ var (
 	expiryParam = param.Choice("expiry",
 		"how the expiry is given: relative in ms or s, or as a time of the client's clock", "px", "ex", "pxat", "exat")
 	getParam = param.Choice("get",
-		"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
+		"ask for the value that SET NX finds, to know its own token: needs Redis 7.0", "off", "on")
 	releaseParam = param.Choice("release",
 		"what compares the token and deletes: a script, WATCH and MULTI, DELEX (Redis 8.4) or DELIFEQ (Valkey 9.0)",
 		byScript, byWatch, byDelEx, byDelIfEq)

@@ -94,9 +94,8 @@ func (s *search) await(done <-chan ending) ending {
 		}
 	}
 	s.progress.Store(math.MinInt64)
-	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: a client computes "+
-		"without end, or has connected by itself and not by the dialer that it is given, so that nothing can be "+
-		"concluded: %s", s.silence, s.running.Load().left())}
+	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: a client is "+
+		"spinning, or dialled without the given dialer, so nothing can be concluded: %s", s.silence, s.running.Load().left())}
 }
 
 // heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the

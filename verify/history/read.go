@@ -22,7 +22,7 @@ func Find(dir string) (found []string, err error) {
 	if filepath.Base(dir) == fileName {
 		dir = filepath.Dir(dir)
 	}
-	below := filepath.Clean(dir) + string(filepath.Separator) // also where the folder is a link
+	below := filepath.Clean(dir) + string(filepath.Separator) // even if the folder is a link
 	err = filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Name() == fileName {
 			found = append(found, filepath.Dir(path))

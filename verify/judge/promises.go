@@ -47,7 +47,7 @@ var lacking = []struct{ promise, why string }{
 
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of
 // Markets. An error says why nothing can be concluded of one of them; what was found of
-// others is returned with it, also where ctx has ended meanwhile.
+// others is returned with it, even if ctx has ended meanwhile.
 func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
 	left, shown := o.Within, map[string]bool{}
