@@ -271,7 +271,8 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 	out.Measured += unsteady
 	if len(others) > 0 && !few && !number.Known() {
 		out.Verdict = result.NotJudged
-		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", result.Disturbance(others), len(others), len(rounds))
+		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", result.Disturbance(others),
+			len(others), len(rounds))
 		return
 	}
 	if len(rounds) < planned || !number.Known() {

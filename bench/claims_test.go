@@ -140,7 +140,7 @@ func TestDisturbedRounds(t *testing.T) {
 	}{
 		{9, 9, 0, result.Holds, ""},
 		{6, 9, 0.43, result.Holds, " in 6 of 9 rounds"},
-		{5, 9, 0.43, result.NotJudged, "; not judged: other processes took 43 to 46% of this machine's time in 4 of 9 rounds"},
+		{5, 9, 0.43, result.NotJudged, "; not judged: other processes took 43 to 46% of this machine's time in 4 of 9"},
 		{0, 9, 0.43, result.NotJudged, "43 to 51% of this machine's time in 9 of 9 rounds"},
 		{0, 9, 0.06, result.DoesNot, ""}, // which every machine has, and which the claim has to bear
 	} {

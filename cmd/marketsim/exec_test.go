@@ -20,7 +20,7 @@ func TestExecUsage(t *testing.T) {
 		{"--exec p:y=true", "want NAME=COMMAND"},
 		{"--exec py=true --exec py=false", "each NAME once"},
 		{"--exec other=true", `unknown strategy "exec"`},
-		{"--exec py=true --redis redis://localhost:1", "--redis: exec:py is a program, which is measured only on a private server"},
+		{"--exec py=true --redis redis://localhost:1", "--redis: exec:py is a program, which is measured only"},
 		{"--exec py=true --hold 1ms", "--hold: it cannot hold the programs of exec:py"},
 		{"--exec py=true --rtt 1ms", "--rtt: it cannot delay the programs of exec:py: they connect to the server directly"},
 		{"--exec py=true --mix 11x10", "--mix: 11x10: each worker of exec:py is a process: at most 20 in all"},
