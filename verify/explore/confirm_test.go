@@ -1,7 +1,6 @@
 package explore_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,10 +24,11 @@ func drifts(name string) bool {
 // harm: 20 schedules of each scheme with MARKETSIM_EXPLORE, and else a few of a few. A
 // machine that is too busy for the gaps of a schedule gets another try.
 func TestRealRedis(t *testing.T) {
+	testkit.Local(t) // without one nothing is searched either
 	names, schedules := []string{
 		"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused", "set-px:after-unknown=kill",
 	}, 3
-	if os.Getenv("MARKETSIM_EXPLORE") != "" {
+	if explore.SearchesAll() {
 		names, schedules = fault.Names(catalogue.Full()), 20
 	}
 	is, one := read(t, stored), markettest.Markets()[0]
@@ -70,7 +70,7 @@ func TestRealRedis(t *testing.T) {
 
 // A request that stays late while all others wait does its harm on a real server, too.
 func TestRealRedisStaysLate(t *testing.T) {
-	if os.Getenv("MARKETSIM_EXPLORE") == "" {
+	if !explore.SearchesAll() {
 		t.Skip("it waits for a time-out of 5 s: set MARKETSIM_EXPLORE")
 	}
 	all := read(t, stored)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +103,9 @@ func Run(t *testing.T, p Program, b Bounds) *Report {
 	}
 	return r
 }
+
+// SearchesAll says that searches that take long are made, too.
+func SearchesAll() bool { return os.Getenv("MARKETSIM_EXPLORE") != "" }
 
 func choose(n, k int) int {
 	c := 1
@@ -213,12 +217,16 @@ func TestReplayOfEachSchedule(t *testing.T) {
 			}),
 		}}
 	}}
+	schedules := 60
+	if SearchesAll() {
+		schedules = 200
+	}
 	var tokens []string
 	s := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true})
 	source := rand.New(rand.NewPCG(1, 2))
 	if err := s.guarded(func() error {
 		err := s.run() // it has learned then
-		for len(tokens) < 200 && err == nil {
+		for len(tokens) < schedules && err == nil {
 			var w *world
 			w, _, err = s.schedule(func(options []Choice, _ []string) (Choice, error) {
 				return options[source.IntN(len(options))], nil
