@@ -19,9 +19,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most of the time goes into random sequences of operations. Each strategy plays new
-	// ones in every run, on two servers.
-	if err := flag.Set("rapid.checks", "15"); err != nil {
+	// Random sequences of operations take long. Each strategy plays new ones in every run,
+	// on two servers.
+	checks := "5"
+	if testkit.Long() {
+		checks = "50"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}
 	testkit.MaxParallel(8) // most of them wait

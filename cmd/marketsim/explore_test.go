@@ -28,7 +28,8 @@ import (
 // each form, and played again.
 func TestExplore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
-	marketsim(t, "explore", "fine:set-px", "watch", "--preemptions", "1", "--out", dir).exits(t, 0).says(t,
+	marketsim(t, "explore", "fine:set-px", "watch", "--preemptions", "1", "--program", "one-item",
+		"--program", "one-account", "--out", dir).exits(t, 0).says(t,
 		"fine:set-px in one-item: sold twice", "*pauses*", "SET lock:1 token-2 nx px 1000",
 		"Harm: sold twice: item 1 is in two places", "marketsim explore --replay", "x4/fine:set-px:ttl=1s", "nothing")
 	marketsim(t, "explore", "watch", "--out", dir).exits(t, 2).says(t, "is there already")
@@ -103,8 +104,8 @@ var update = flag.Bool("update", false,
 	"with -run '^TestCatalogue$': explore what is not stored and what MARKETSIM_EXPLORE names, and store it")
 
 // TestCatalogue explores all with MARKETSIM_EXPLORE=all, or the programs of two clients
-// with two, and compares what it finds with what is stored; by default it explores three
-// schemes. With -update it stores what it finds.
+// with two, and compares what it finds with what is stored; by default it explores one
+// scheme. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
 	stored := testkit.Must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
@@ -119,7 +120,7 @@ func TestCatalogue(t *testing.T) {
 			return explored(name) && how != "all" && !slices.Contains(strings.Split(how, ","), name)
 		})
 	case how == "":
-		names = []string{"set-px", "watch", "fenced:fencing=on"}
+		names = []string{"set-px"}
 	}
 	if i := slices.IndexFunc(schemes, func(name string) bool { return !explored(name) }); i >= 0 && !*update {
 		t.Errorf("%s has not been explored: go generate ./results", schemes[i])

@@ -103,7 +103,7 @@ func TestOutsideGobench(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
 	marketsim(t, "run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--out", dir,
-		"--duration", "2s", "--warmup", "0s").exits(t, exitFine)
+		"--duration", "1s", "--warmup", "0s").exits(t, exitFine)
 	text := marketsim(t, "report", dir, "--format", "gobench").exits(t, exitFine).stdout
 	r, found := benchfmt.NewReader(strings.NewReader(text), "stdout"), 0
 	for r.Scan() {

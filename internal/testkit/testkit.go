@@ -84,6 +84,10 @@ func Required(name string) bool {
 	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
+// Long reports whether MARKETSIM_LONG asks for what takes long: as many random operations,
+// and as large histories, as are worth a minute.
+func Long() bool { return os.Getenv("MARKETSIM_LONG") != "" }
+
 // Dial connects to s. It tries again for as long as a busy machine may take to answer.
 func Dial(t testing.TB, s *backend.Server) *backend.Conn {
 	t.Helper()
