@@ -8,7 +8,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -22,8 +21,7 @@ func TestFencingConforms(t *testing.T) {
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			factory := factory(parse(t, spec))
-			testkit.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, factory) })
+			markettest.Run(t, testkit.Best(t), factory(parse(t, spec)))
 		})
 	}
 }

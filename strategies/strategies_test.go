@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}
-	testkit.MaxParallel(8) // most of them wait
+	testkit.MaxParallel(16) // most of them wait
 	testkit.VerifyNoLeaks(m)
 }
 

@@ -53,6 +53,13 @@ func Embedded(t testing.TB) *backend.Server {
 	return Start(t, embedded.Starter{})
 }
 
+// Best starts a private redis-server, or miniredis where there is none: for what differs
+// from strategies that run on both by no more than a parameter.
+func Best(t testing.TB) *backend.Server {
+	t.Helper()
+	return started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{}))
+}
+
 // Start starts a server for the length of the test, which needs "redis", or "docker"
 // for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {

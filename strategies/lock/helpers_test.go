@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.MaxParallel(8) // they mostly wait
+	testkit.MaxParallel(16) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 
