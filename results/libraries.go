@@ -93,6 +93,11 @@ func rowsOf(text string) [][]string {
 // means reports whether what was typed is one of the names: "redis py", "RedisPy" and
 // "redis-py" are the same.
 func means(typed string, names []string) bool {
+	const longest = 200 // no name is nearly as long
+	if len(typed) > longest {
+		return false
+	}
+
 	typed = letters(typed)
 	return typed != "" && slices.ContainsFunc(names, func(name string) bool { return letters(name) == typed })
 }

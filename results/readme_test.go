@@ -43,7 +43,7 @@ func TestREADME(t *testing.T) {
 		"marketsim compare watch coarse fine lua    # which way is faster, and by how much? 4 minutes",
 		view.Run(only(t, strategies, "watch", "coarse", "fine", "lua")), 8))
 	inPage(t, readme, "output: faults", output(t,
-		"marketsim faults --scenario pause --lock set-px    # "+told(finding(t, readFaults(t), "pause", "set-px")),
+		"marketsim faults --scenario pause --lock set-px    # "+finding(t, readFaults(t), "pause", "set-px").InWords(),
 		view.Faults(onlyFinding(t, "pause", "set-px")), 10))
 	factsInSentences(t, readme, book, strategies)
 
@@ -54,7 +54,8 @@ func TestREADME(t *testing.T) {
 
 	lines := strings.SplitAfter(text(t, readme), "\n")
 	screen := strings.Join(lines[:40], "")
-	if !regexp.MustCompile(`(?s)a benchmark and a fault tester.*WATCH cost.*retries/purchase.*60 times.*reproduce`).MatchString(screen) {
+	wanted := regexp.MustCompile(`(?s)a benchmark and a fault tester.*WATCH cost.*retries/purchase.*60 times.*reproduce`)
+	if !wanted.MatchString(screen) {
 		t.Errorf("the first screen of README.md lacks something:\n%s", screen)
 	}
 	if n := len(lines) - 1; n > 170 {
@@ -126,7 +127,8 @@ func onlyFinding(t *testing.T, scenario, lock string) *verify.Faults {
 	less := *readFaults(t)
 	less.Findings = []verify.Finding{finding(t, &less, scenario, lock)}
 	less.Subjects = []string{lock}
-	less.Scenarios = slices.DeleteFunc(slices.Clone(less.Scenarios), func(s verify.Scenario) bool { return s.Name != scenario })
+	others := func(s verify.Scenario) bool { return s.Name != scenario }
+	less.Scenarios = slices.DeleteFunc(slices.Clone(less.Scenarios), others)
 	return &less
 }
 
@@ -163,14 +165,16 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 	inSentence(t, readme, "A lock per item makes %s times the purchases of WATCH, and %s times those of one lock",
 		times(book, "fine", "watch", "5x5"), times(book, "fine", "coarse", "5x5"))
 	inSentence(t, readme, "WATCH starts a purchase again %s times before it succeeds", retries)
-	inSentence(t, readme, "One script makes %s times the purchases of a lock per item that expires, and with 50 and 50 %s times",
+	inSentence(t, readme,
+		"One script makes %s times the purchases of a lock per item that expires, and with 50 and 50 %s times",
 		times(strategies, "lua", "fine:set-px", "5x5"), times(strategies, "lua", "fine:set-px", "50x50"))
 
 	harmed, sound := paused(t)
 	inSentence(t, readme, "Seen with %s; not seen with %s.", harmed, sound)
 
 	kept, broken := judgedLocks(t)
-	inSentence(t, readme, "locks made with %s keep the promises that were tested; %s, wrong on purpose, does not.", kept, broken)
+	inSentence(t, readme,
+		"locks made with %s keep the promises that were tested; %s, wrong on purpose, does not.", kept, broken)
 
 	verdicts := map[result.Judgment][]string{}
 	for _, c := range book.Claims {
@@ -179,8 +183,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 	if len(verdicts[result.NotDecided]) > 0 {
 		t.Errorf("README does not say which claims are not decided: %s", verdicts[result.NotDecided])
 	}
-	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no order waited long enough for a lock's "+
-		"time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[result.Holds])),
+	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no order waited "+
+		"long enough for a lock's time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[result.Holds])),
 		and(verdicts[result.DoesNot]), and(verdicts[result.NotJudged]))
 }
 
@@ -190,7 +194,8 @@ func comparedWith(t *testing.T, run *result.Run, a, b, place string) compare.Com
 	less := *run
 	margin := 0.0
 	less.Manifest.Config.Margin = &margin
-	i := slices.IndexFunc(run.Manifest.Config.Points, func(p result.Point) bool { return p.Strategy == b && p.Place() == place })
+	base := func(p result.Point) bool { return p.Strategy == b && p.Place() == place }
+	i := slices.IndexFunc(run.Manifest.Config.Points, base)
 	if i < 0 {
 		t.Fatalf("the run has no %s at %s", b, place)
 	}

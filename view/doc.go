@@ -132,7 +132,6 @@ func (d *Doc) each(f func(string) string) *Doc {
 	done := &Doc{Title: f(d.Title), Facts: mapped(d.Facts, f), Findings: mapped(d.Findings, f)}
 	for _, b := range d.Blocks {
 		b.Heading, b.Note = f(b.Heading), mapped(b.Note, f)
-		b.Again = f(b.Again)
 		if b.Table != nil {
 			b.Table = b.Table.each(f)
 		}

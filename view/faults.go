@@ -325,6 +325,6 @@ func scheduleBlock(e verify.Explored, again string) Block {
 		Note:     append(slices.Clone(e.Diagram.End), bounds),
 		Table:    t,
 		Schedule: &figure,
-		Again:    printable(again),
+		Again:    shown(again),
 	}
 }

@@ -172,6 +172,9 @@ func toneOf(f verify.Finding) Tone {
 // again is a name in words: that of a strategy compared with itself ends in
 // "#2", and a third time in "#3".
 func again(name string) string {
+	if !strings.Contains(name, "#") {
+		return name // nearly always, and at once: it may be long
+	}
 	return strings.NewReplacer("#2", ", the same again (A/A)", "#", ", the same again (A/A) no. ").Replace(name)
 }
 

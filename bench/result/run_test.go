@@ -22,9 +22,9 @@ func TestReadResultRefuses(t *testing.T) {
 		return `{"schema":2,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
 	}
 	for text, want := range map[string]string{
-		"":                                    "it is empty; make it anew with 'marketsim run --out DIR'",
-		"{":                                   "cut short; make it anew with 'marketsim run --out DIR'",
-		"\x00\x00":                            "it is no JSON",
+		"":                                    "it is empty; make it again with 'marketsim run --out DIR'",
+		"{":                                   "cut short; make it again with 'marketsim run --out DIR'",
+		"\x00\x00":                            "it is not JSON",
 		"[]":                                  "the whole is a JSON array",
 		"{}":                                  "schema 0",
 		`{"schema":1,"status":"complete"}`:    "reads schema 2: measure again",

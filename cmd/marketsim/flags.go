@@ -69,7 +69,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if errors.Is(err, errTwice) {
 		return fmt.Errorf("%s is given twice, and takes one value: leave one out", name)
 	}
-	tooLarge := errors.Is(err, strconv.ErrRange)
+	// pflag does not say why a number is none.
+	_, notNumber := strconv.ParseInt(value, 0, strconv.IntSize)
+	tooLarge := errors.Is(notNumber, strconv.ErrRange)
+
 	switch kind := invalid.GetFlag().Value.Type(); {
 	case kind == "stringSlice":
 		return fmt.Errorf("%s: want values separated by commas, without double quotes", name)
@@ -77,10 +80,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%s %q: it stands alone, or is %[1]s=true or %[1]s=false", name, value)
 	case kind == "duration":
 		return fmt.Errorf("%s %q: want a time with its unit, such as 500us, 10ms or 2s", name, value)
-	case tooLarge:
-		return fmt.Errorf("%s %q: the number is too large", name, value)
 	case kind == "uint64":
 		return fmt.Errorf("%s %q: want a whole number from 0, such as 3", name, value)
+	case strings.HasPrefix(kind, "int") && tooLarge:
+		return fmt.Errorf("%s %q: the number is too large", name, value)
 	case strings.HasPrefix(kind, "int"):
 		return fmt.Errorf("%s %q: want a whole number, such as 3", name, value)
 	}
@@ -167,7 +170,11 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 
 	word, step := args[0], "'marketsim --help' names them"
-	if near := root.SuggestionsFor(word); len(near) > 0 {
+	var near []string
+	if !root.DisableSuggestions {
+		near = root.SuggestionsFor(word)
+	}
+	if len(near) > 0 {
 		step = fmt.Sprintf("did you mean %q?", near[0])
 	} else if all, err := kept(); err == nil {
 		if docs, err := described(word, all); err == nil && len(docs) > 0 {

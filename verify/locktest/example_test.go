@@ -32,6 +32,6 @@ func TestRedislock(t *testing.T) {
 			return l.Release, nil
 		}, rdb, nil
 	}
-	locktest.Check(t, open)
+	locktest.Check(t, open).Require(t)
 	locktest.Explore(t, open, explore.Bounds{Preemptions: 1, Faults: 1})
 }
