@@ -93,8 +93,8 @@ func Unmarshal(text []byte, into any, command string) error {
 		return fmt.Errorf("%s is a JSON %s, which is the wrong type", cmp.Or(kind.Field, "the whole"), kind.Value)
 	case err != nil:
 		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-			return fmt.Errorf("the field %s is unknown: the file was damaged or edited, or was stored by another version of marketsim: "+
-				"read it with that one", field)
+			return fmt.Errorf("the field %s is unknown: the file was damaged or edited, or was stored by another version "+
+				"of marketsim: read it with that one", field)
 		}
 		return fmt.Errorf("it is not JSON: %w", err)
 	}

@@ -32,7 +32,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		`{"a":"text"}`:  "a is a JSON string, which is the wrong type",
 		"x":             "it is not JSON",
 		`{"a":1} {}`:    "data after the end of the result",
-		`{"a":1,"b":2}`: `the field "b" is unknown: the file was damaged or edited, or was stored by another version of marketsim`,
+		`{"a":1,"b":2}`: `the field "b" is unknown: the file was damaged or edited, or was stored by another version`,
 	} {
 		var into struct {
 			A int `json:"a"`
