@@ -110,6 +110,9 @@ func fill(t *testing.T, _, pipe *os.File) {
 
 // A program that was stopped with its clients for longer than leases last accuses no lock.
 func TestStoppedFaultsAccuseNobody(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("it stands still for five seconds again and again: set MARKETSIM_LONG=all")
+	}
 	t.Parallel()
 	testkit.Local(t) // the child starts one of its own, or there is nothing to test
 	random := rand.New(rand.NewPCG(1, 2))

@@ -250,10 +250,10 @@ type writing func(b []byte)
 
 func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
 
-// TestExamples: those of each page of help run in a fresh folder, in their order.
-// What takes long is interrupted: a run after its first row, faults before their
-// first finding where the page does not report it. What needs a server or a
-// program of the user's is parsed.
+// TestExamples: those of each page of help are parsed, and with MARKETSIM_LONG they run in
+// a fresh folder, in their order. What takes long is interrupted: a run after its first
+// row, faults before their first finding where the page does not report it. What needs a
+// server or a program of the user's is parsed alone.
 func TestExamples(t *testing.T) {
 	if testkit.Raced {
 		t.Skip("each command that is run here has tests of its own, which look for races")
@@ -274,7 +274,7 @@ func TestExamples(t *testing.T) {
 				}
 				testkit.Succeeds(t, err)
 				theirs := cmd.Name() == "judge" && !cmd.Flags().Changed("adapter")
-				if theirs || strings.Contains(line, "--redis") {
+				if theirs || strings.Contains(line, "--redis") || !testkit.Long() {
 					continue
 				}
 				if cmd.Flags().Lookup("duration") != nil {

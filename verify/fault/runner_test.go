@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -156,6 +157,8 @@ func TestClientStoodStill(t *testing.T) {
 // locks then run out: the scenario is played again, and not played in the end. A pause of
 // the scenario is none.
 func TestServerStoodStill(t *testing.T) {
+	testkit.Local(t) // an embedded server cannot be stopped alone
+
 	for _, c := range []struct {
 		name  string
 		stops func(s *setup)
@@ -196,7 +199,11 @@ func TestServerStoodStill(t *testing.T) {
 // TestStalledServerAccusesNobody: a renewal waits for a server that stands still, and the
 // lease runs out. That was called a sale to two buyers.
 func TestStalledServerAccusesNobody(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("a scenario is played ten times: set MARKETSIM_LONG=all")
+	}
 	t.Parallel()
+	testkit.Local(t) // an embedded server cannot be stopped alone
 	stuck := named(t, "stuck-goroutine")
 	play := stuck.run
 	stuck.run = func(s *setup) observed {
