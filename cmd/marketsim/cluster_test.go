@@ -176,6 +176,6 @@ func (on yourCluster) rights(t *testing.T) {
 	})
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
 		exits(t, exitEnvironment).silent(t, "s3cret").
-		says(t, "ACL SETUSER guest '~marketsim:*' '&marketsim:*' +cluster|slots\n")
+		says(t, "ACL SETUSER guest '~marketsim:*' '&marketsim:*' '+cluster|slots'\n")
 	on.clean(t)
 }

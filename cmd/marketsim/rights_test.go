@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // grantedBy are the rules of the first line that tells what to type.
@@ -78,7 +79,8 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 func TestRightsInHelp(t *testing.T) {
 	t.Parallel()
 	joined := strings.Join(strings.Fields(marketsim(t, "--help").exits(t, exitFine).stdout), " ")
-	if !strings.Contains(joined, catalogue.Rights) {
-		t.Errorf("not in --help: %s", catalogue.Rights)
+	typed := verify.Shell(strings.Fields(catalogue.Rights)...)
+	if !strings.Contains(joined, typed) {
+		t.Errorf("not in --help: %s", typed)
 	}
 }
