@@ -239,5 +239,8 @@ func (f *exploreFlags) again(ctx context.Context) ([]verify.Explored, error) {
 	}
 	one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
 	t.shortest(&one, found)
+	if one.Harm != "" {
+		one.Harmful = 1
+	}
 	return []verify.Explored{one}, nil
 }

@@ -55,6 +55,7 @@ func TestExplore(t *testing.T) {
 	res := testkit.Must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
+	marketsim(t, "explore", "--replay", token, "--format", "json").exits(t, 0).says(t, `"harmful": 1`)
 	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
 		"step 3 of the token cannot be chosen")
 	marketsim(t, "explore", "--replay", strings.Replace(token, "one-item", "elsewhere", 1)).exits(t, 2).says(t,

@@ -149,7 +149,12 @@ func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 	}
 	_, name, _, _ := explore.ParseToken(f.replay) // cannot fail: run has parsed it
 	of := verify.Explored{Scheme: verify.Shell(f.options.Command...), Program: name, Schedules: 1}
+	found := f.options.Found(of, one)
+	if found.Harm != "" {
+		found.Harmful = 1
+	}
+
 	return &verify.Explorations{
-		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{f.options.Found(of, one)},
+		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{found},
 	}, nil
 }
