@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -129,8 +130,20 @@ func leadOn(err error) error {
 			"'marketsim list %s' tells more", name, strings.Join(as, "; "), verify.Shell(name))
 	case isScenario(name):
 		return usagef("%s is a scenario: give it as in marketsim faults --scenario %[1]s", name)
+	case unknown.What == "name":
+		return usagef("%s", nameless(unknown))
 	}
 	return err
+}
+
+// nameless is the message for a name that nothing has. More than a hundred names are known:
+// it suggests one, or says where they are.
+func nameless(e *strategies.UnknownError) string {
+	step := "'marketsim list' shows strategies and locks, 'marketsim list --scenarios' scenarios"
+	if near := strategies.Nearest(e.Name, e.Known); near != "" {
+		step = fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("no strategy, lock, scenario or library is named %q; %s", excerpt.Of(e.Name, 200), step)
 }
 
 func isScenario(name string) bool {
