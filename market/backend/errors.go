@@ -77,7 +77,7 @@ func explainAuth(t Target, err error) error {
 	case t.Username == "":
 		who = "the default user"
 	}
-	return fmt.Errorf("%w at %s as %s: %w; %s", ErrAuth, t.Addr, who, err, hint)
+	return fmt.Errorf("%w at %s as %s: %s (the server said: %w)", ErrAuth, t.Addr, who, hint, err)
 }
 
 func is[T error](err error) bool {
