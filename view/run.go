@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/stored"
@@ -223,19 +225,26 @@ func against(all []compare.Comparison, places []string) string {
 	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
 }
 
-// claimed counts how the claims were judged: "8 of 11 claims of the book hold;
-// does not: 7; not decided: 2, 3."
+// claimed counts how the claims were judged: "8 of 12 claims of the book hold;
+// claim 7 does not; claims 2 and 3 are not decided."
 func claimed(claims []result.Claim) string {
 	ids := map[result.Judgment][]string{}
 	for _, c := range claims {
 		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
 	}
 	text := fmt.Sprintf("%d of %s of the book hold", len(ids[result.Holds]), count(len(claims), "claim"))
-	for _, verdict := range []result.Judgment{
-		result.InEvery, result.DoesNot, result.NotDecided, result.NotJudged,
+	for _, v := range []struct {
+		verdict   result.Judgment
+		one, some string
+	}{
+		{result.InEvery, "holds in every round", "hold in every round"},
+		{result.DoesNot, "does not", "do not"},
+		{result.NotDecided, "is not decided", "are not decided"},
+		{result.NotJudged, "is not judged", "are not judged"},
 	} {
-		if len(ids[verdict]) > 0 {
-			text += fmt.Sprintf("; %s: %s", verdict, strings.Join(ids[verdict], ", "))
+		if these := ids[v.verdict]; len(these) > 0 {
+			text += "; " + english.PluralWord(len(these), "claim", "claims") + " " + english.WordSeries(these, "and") +
+				" " + english.PluralWord(len(these), v.one, v.some)
 		}
 	}
 	return text + "."
