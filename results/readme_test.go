@@ -40,7 +40,7 @@ func TestREADME(t *testing.T) {
 		"go run ./cmd/marketsim reproduce    # the table above and the book's claims, on your machine: 2 minutes",
 		view.Run(book), 1))
 	inPage(t, readme, "output: compare", output(t,
-		"marketsim compare watch coarse fine lua    # which way is faster, and by how much? 4 minutes",
+		"marketsim compare watch coarse fine lua    # which way is faster, and by how much? 5 minutes",
 		view.Run(only(t, strategies, "watch", "coarse", "fine", "lua")), 8))
 	inPage(t, readme, "output: faults", output(t,
 		"marketsim faults --scenario pause --lock set-px    # "+finding(t, readFaults(t), "pause", "set-px").InWords(),
@@ -166,7 +166,7 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 		times(book, "fine", "watch", "5x5"), times(book, "fine", "coarse", "5x5"))
 	inSentence(t, readme, "WATCH starts a purchase again %s times before it succeeds", retries)
 	inSentence(t, readme,
-		"One script makes %s times the purchases of a lock per item that expires, and with 50 and 50 %s times",
+		"One script makes %s times the purchases of a lock per item that expires, and %s times with 50 sellers and 50 buyers",
 		times(strategies, "lua", "fine:set-px", "5x5"), times(strategies, "lua", "fine:set-px", "50x50"))
 
 	harmed, sound := paused(t)
