@@ -116,8 +116,9 @@ func wrong(run *result.Run) (all []string) {
 		all = append(all, "No row was measured.")
 	}
 	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != stored.Complete {
-		all = append(all, fmt.Sprintf("The run was %s: %d of %s were measured.", ended(run.Status), len(run.Rows),
-			count(planned, "row")))
+		begun := func(r result.Row) bool { return r.Status != stored.Complete }
+		whole := len(slices.DeleteFunc(slices.Clone(run.Rows), begun))
+		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(run.Status), whole, count(planned, "row")))
 	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
 		all = append(all, "Not to be judged: "+listed(unfit)+".")
 	}

@@ -307,8 +307,12 @@ func TestFindings(t *testing.T) {
 	for want, change := range map[string]func(r *result.Run){
 		"All audits passed: money and items are right in 54 rows.": func(r *result.Run) { r.Manifest.Config.Margin = nil },
 		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *result.Run) { r.Rows[3].Audit.OK = false },
-		"The run was incomplete, because the environment failed: 53 of 54 rows were measured.": func(r *result.Run) {
+		"The run was incomplete, because the environment failed after 53 of 54 rows.": func(r *result.Run) {
 			r.Status, r.Rows = stored.Incomplete, r.Rows[:53]
+		},
+		"The run was interrupted by the user after 52 of 54 rows.": func(r *result.Run) {
+			r.Status, r.Rows = stored.Interrupted, r.Rows[:53]
+			r.Rows[52].Status = stored.Interrupted // which has begun
 		},
 		"No row was measured.":                       func(r *result.Run) { r.Rows = nil },
 		"Not to be judged: lua 5x5 was not audited.": func(r *result.Run) { r.Rows[1].Audit.Done = false },
@@ -354,7 +358,7 @@ func TestBusyMachineDecidesNothing(t *testing.T) {
 	r.Claims = []result.Claim{{ID: 1, Verdict: result.NotJudged}}
 	want := []string{
 		"Not decided: other processes took 43% of this machine's time in 54 of 54 rows.",
-		"0 of 1 claim of the book hold; not judged: 1.",
+		"0 of 1 claim of the book hold; claim 1 is not judged.",
 	}
 	if got := view.Run(r).Findings; !slices.Equal(got, want) {
 		t.Errorf("the findings are %q, want %q", got, want)
