@@ -116,6 +116,7 @@ func (r rights) advice(refused []backend.Trial) string {
 		rules = append(rules, "+"+trial.Command())
 	}
 	line := fmt.Sprintf("  ACL SETUSER %s '~%s*' '&%[2]s*' ", who, own)
+	all := strings.Fields(catalogue.Rights)
 	return "grant all that is missing for this with\n" + line + verify.Shell(rules...) +
-		"\nor, for every strategy and lock that needs one server, with\n" + line + verify.Shell(strings.Fields(catalogue.Rights)...)
+		"\nor, for every strategy and lock that needs one server, with\n" + line + verify.Shell(all...)
 }
