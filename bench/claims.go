@@ -194,19 +194,18 @@ func quotients(a, b []float64) []float64 {
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
 // Judge says of each claim of the book whether a run bears it out. A claim's number
-// is computed in each round in which the rows that it needs were steady, and other processes did not
-// disturb them. The claim
-// holds when the 95% interval of the median of these numbers lies inside the
-// tolerance, does not hold when the interval lies outside, and is not decided when it
-// lies on both sides, or while rounds are missing: to stop when one likes the result
-// would make a claim out of chance.
+// is computed in each round in which the rows that it needs were steady, and other
+// processes did not disturb them. The claim holds when the 95% interval of the median of
+// these numbers lies inside the tolerance, does not hold when the interval lies outside,
+// and is not decided when it lies on both sides, or while rounds are missing: to stop when
+// one likes the result would make a claim out of chance.
 //
 // A claim is not judged (Measured says why) when a row that it needs is missing, has
 // operations that were not followed to their end, or was not found right by an audit; when
 // other processes disturbed so many rounds that the rest is too few; nor when it holds and
-// nothing came near to what it excludes. On the embedded server only
-// claims about what is sent are judged. If the rounds are too few for an interval, all
-// count, steady or not, and the verdict is whether the claim holds in every one.
+// nothing came near to what it excludes. On the embedded server only claims about what is
+// sent are judged. If the rounds are too few for an interval, unsteady
+// ones count, too, and the verdict is whether the claim holds in every one.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {
@@ -229,7 +228,7 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured, out.Verdict = "not one round is complete", result.NotDecided
 		return
 	}
-	var numbers []float64 // of the rounds in which all its rows were steady; if few, of all rounds
+	var numbers []float64 // of undisturbed rounds in which all its rows were steady; if few, of unsteady ones, too
 	var each [][]float64  // the values of each row, round by round
 	var unsteady string   // names a row that was not steady, in the first such round
 	var others []float64  // what other processes took of the machine, in rounds that they disturbed
@@ -250,7 +249,7 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 			others = append(others, took)
 		}
 		switch {
-		case few, shaken == "" && took == 0:
+		case took == 0 && (few || shaken == ""):
 			numbers = append(numbers, number)
 		case shaken != "" && unsteady == "":
 			unsteady = fmt.Sprintf("; %s was not steady in round %d", shaken, rows[0].Trial)
@@ -269,7 +268,7 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured += fmt.Sprintf(" in %d of %d rounds", number.N, max(planned, compare.Fewest(1)))
 	}
 	out.Measured += unsteady
-	if len(others) > 0 && !few && !number.Known() {
+	if len(others) > 0 && !number.Known() {
 		out.Verdict = result.NotJudged
 		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", result.Disturbance(others),
 			len(others), len(rounds))

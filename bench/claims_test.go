@@ -142,6 +142,9 @@ func TestDisturbedRounds(t *testing.T) {
 		{6, 9, 0.43, result.Holds, " in 6 of 9 rounds"},
 		{5, 9, 0.43, result.NotJudged, "; not judged: other processes took 43 to 46% of this machine's time in 4 of 9"},
 		{0, 9, 0.43, result.NotJudged, "43 to 51% of this machine's time in 9 of 9 rounds"},
+		{3, 3, 0, result.InEvery, ""},
+		{2, 3, 0.43, result.NotJudged, "; not judged: other processes took 43% of this machine's time in 1 of 3 rounds"},
+		{0, 3, 0.43, result.NotJudged, "43 to 45% of this machine's time in 3 of 3 rounds"},
 		{0, 9, 0.06, result.DoesNot, ""}, // which every machine has, and which the claim has to bear
 	} {
 		got := Judge(rounds(t, c.planned, func(round int, rows []result.Row) {
