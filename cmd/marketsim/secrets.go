@@ -87,30 +87,31 @@ func hideBeginning(text, secret string) string {
 	if len(secret) <= longBeginning {
 		return text
 	}
-	before, after, found := strings.Cut(text, secret[:longBeginning])
-	if !found {
-		return text
+	beginning, rest := secret[:longBeginning], secret[longBeginning:]
+
+	pieces := strings.Split(text, beginning)
+	for i, piece := range pieces[1:] {
+		same := 0
+		for same < min(len(piece), len(rest)) && piece[same] == rest[same] {
+			same++
+		}
+		pieces[i+1] = piece[same:]
 	}
-	same := 0
-	for rest := secret[longBeginning:]; same < len(after) && same < len(rest) && after[same] == rest[same]; {
-		same++
-	}
-	return before + masked + hideBeginning(after[same:], secret)
+	return strings.Join(pieces, masked)
 }
 
 // hideCut replaces what is left of a password where an error was cut in the midst of it.
 func hideCut(text, secret string) string {
-	before, after, found := strings.Cut(text, wire.CutMark)
-	if !found {
-		return text
-	}
-	for n := len(secret) - 1; n > 0; n-- {
-		if whole, ok := strings.CutSuffix(before, secret[:n]); ok {
-			before = whole + masked
-			break
+	pieces := strings.Split(text, wire.CutMark)
+	for i, piece := range pieces[:len(pieces)-1] {
+		for n := len(secret) - 1; n > 0; n-- {
+			if whole, ok := strings.CutSuffix(piece, secret[:n]); ok {
+				pieces[i] = whole + masked
+				break
+			}
 		}
 	}
-	return before + wire.CutMark + hideCut(after, secret)
+	return strings.Join(pieces, wire.CutMark)
 }
 
 // hideShort replaces a short password between quotes, and where it is a word behind AUTH

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -182,6 +183,26 @@ func TestPasswordsAreHidden(t *testing.T) {
 		if got := p.hide(c.text); got != c.want {
 			t.Errorf("%q in %q: got %q, want %q", c.password, c.text, got, c.want)
 		}
+	}
+}
+
+// TestHidingIsFast: what begins like a password, or may be cut within one, may stand in a
+// text very often.
+func TestHidingIsFast(t *testing.T) {
+	const long = "0123456789abcdefghijklmnopqrstuvwxyz!"
+	var p passwords
+	p.add(long)
+	for _, c := range []struct{ name, often, want string }{
+		{"beginnings", long[:35] + " ", masked + " "},
+		{"cuts", long[:9] + wire.CutMark, masked + wire.CutMark},
+	} {
+		const times = 200_000
+		text, want := strings.Repeat(c.often, times), strings.Repeat(c.want, times)
+		testkit.Within(t, time.Second, c.name, func() {
+			if p.hide(text) != want {
+				t.Errorf("%s are not hidden", c.name)
+			}
+		})
 	}
 }
 
