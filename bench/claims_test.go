@@ -158,6 +158,11 @@ func TestDisturbedRounds(t *testing.T) {
 			t.Errorf("claim 8 with %d quiet rounds of %d: %s: %s", c.quiet, c.planned, got.Verdict, got.Measured)
 		}
 	}
+
+	few := Judge(rounds(t, 3, func(_ int, rows []result.Row) { rowOf(t, rows, "fine 5x5").Warn(result.Busy, 0.43, "") }))[7]
+	if few.Verdict != result.NotJudged {
+		t.Errorf("claim 8 with numbers that it bears, in three disturbed rounds: %s: %s", few.Verdict, few.Measured)
+	}
 }
 
 func nothingBought(r *result.Row) { r.Bought, r.WaitMS = 0, result.Latency{} }
