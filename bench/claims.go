@@ -228,10 +228,12 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured, out.Verdict = "not one round is complete", result.NotDecided
 		return
 	}
-	var numbers []float64 // of undisturbed rounds in which all its rows were steady; if few, of unsteady ones, too
-	var each [][]float64  // the values of each row, round by round
-	var unsteady string   // names a row that was not steady, in the first such round
-	var others []float64  // what other processes took of the machine, in rounds that they disturbed
+	// Of undisturbed rounds in which all its rows were steady; if few, of
+	// unsteady ones, too.
+	var numbers []float64
+	var each [][]float64 // the values of each row, round by round
+	var unsteady string  // names a row that was not steady, in the first such round
+	var others []float64 // what other processes took of the machine, in rounds that they disturbed
 	for _, rows := range rounds {
 		values, shaken, err := c.values(rows)
 		if err != nil {

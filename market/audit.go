@@ -93,8 +93,8 @@ type auditor struct {
 	result    AuditResult
 	described int64 // how many problems of items, and how many of accounts, are described
 
-	// Of the item that is judged: how often it came to a spot, less how often it left. Spots
-	// with 0 are not in it.
+	// Of the item that is judged: how often it came to a spot, less how often it left.
+	// Spots with 0 are not in it.
 	came map[spot]int
 }
 

@@ -3,9 +3,9 @@
 // was made and how to read it.
 //
 // Stored are run.json, faults.json, explored.json, features.csv and libraries.csv. What
-// can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables in README.md and docs/
-// that show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!--
-// end -->"; a test compares them with the folder.
+// can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables in
+// README.md and docs/ that show stored numbers stand between two comments, "<!-- from
+// FOLDER -->" and "<!-- end -->"; a test compares them with the folder.
 //
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the
 // cells that the table of faults lacks, or in which a promise was broken, keeps those

@@ -67,7 +67,8 @@ func TestJudgedInPages(t *testing.T) {
 	inPage(t, "../docs/judged.md", "explored: judged", table.String())
 }
 
-// judgedLocks are the locks that were found to keep their promises, and those that were not.
+// judgedLocks are the locks that were found to keep their promises, and those
+// that were not.
 func judgedLocks(t *testing.T) (kept, broken string) {
 	t.Helper()
 	told := map[bool][]string{}

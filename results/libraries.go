@@ -70,7 +70,8 @@ type JudgedProgram struct {
 // JudgedPrograms are the rows of judged/programs.csv with what was found.
 func JudgedPrograms() (all []JudgedProgram) {
 	for _, row := range rowsOf(programRows) {
-		found, _ := judged.ReadFile(path.Join("judged", row[0], "explored.json")) // cannot fail: a test reads all
+		// Cannot fail: a test reads all.
+		found, _ := judged.ReadFile(path.Join("judged", row[0], "explored.json"))
 		all = append(all, JudgedProgram{
 			Name: row[0], Names: strings.Split(row[1], ";"), Library: row[2], Explored: string(found),
 		})

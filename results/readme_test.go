@@ -87,7 +87,8 @@ func latest(t *testing.T, pattern string) string {
 	return folders[len(folders)-1]
 }
 
-// medianOf is a metric of a strategy under a mix: the median of its rounds, as reports print it.
+// medianOf is a metric of a strategy under a mix: the median of its rounds, as
+// reports print it.
 func medianOf(t *testing.T, run *result.Run, strategy string, mix result.Mix, metric string) string {
 	t.Helper()
 	groups := run.Groups()
@@ -188,7 +189,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 		and(verdicts[result.DoesNot]), and(verdicts[result.NotJudged]))
 }
 
-// comparedWith is what a run says of two strategies in a place, with the second as the first's base.
+// comparedWith is what a run says of two strategies in a place, with the second
+// as the first's base.
 func comparedWith(t *testing.T, run *result.Run, a, b, place string) compare.Comparison {
 	t.Helper()
 	less := *run

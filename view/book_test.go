@@ -64,7 +64,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestFigureFirst: a report begins with its figures, that of a reproduction with the book's.
+// TestFigureFirst: a report begins with its figures, that of a reproduction
+// with the book's.
 func TestFigureFirst(t *testing.T) {
 	for name, d := range map[string]*view.Doc{
 		"book": view.Run(reproduced()), "throughput": view.Run(compared()), "sweep": view.Run(swept()),

@@ -163,7 +163,8 @@ func (p *tab) wrong() []string {
 	return found
 }
 
-// cutTables are the tables that are wider than the page has room for, and have to be scrolled.
+// cutTables are the tables that are wider than the page has room for, and have
+// to be scrolled.
 const cutTables = `Array.from(document.querySelectorAll('.scroll:not(.map)')).
 	filter(part => part.scrollWidth > part.clientWidth).
 	map(part => part.closest('article').querySelector('h1').textContent + ': ' + part.ariaLabel)`

@@ -89,7 +89,8 @@ func throughput(run *result.Run) Figure {
 	return f
 }
 
-// dots adds the median of a metric for each group that is to be shown, a panel for each place.
+// dots adds the median of a metric for each group that is to be shown, a panel
+// for each place.
 func (f *Figure) dots(run *result.Run, m result.Metric, shown func(result.Group) bool) {
 	for _, g := range measured(run) {
 		if !shown(g) {

@@ -106,7 +106,8 @@ func TestExplored(t *testing.T) {
 		{Scheme: "watch", Program: "one-item", Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1},
 		{Scheme: "etcd", Why: "its lock needs other servers"},
 	}}
-	long := "x4/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2" // a shell and Markdown have other meanings for it
+	// A shell and Markdown have other meanings for it.
+	long := "x4/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
 	r.Searches = append(r.Searches, verify.Explored{Scheme: "set-px", Program: "two", Harm: verify.SoldTwice, Token: long,
 		Diagram: &diagram})
 	for name, write := range map[string]func(io.Writer, *view.Doc) error{

@@ -43,7 +43,8 @@ type Comparison struct {
 	Verdict          Verdict
 	// Why it is not decided ("4 of 9 rounds"); empty: the interval is too wide.
 	Reason string
-	// What other processes took of the machine, 0 to 1, in rounds that are left out for that.
+	// What other processes took of the machine, 0 to 1, in rounds that are left
+	// out for that.
 	Disturbed []float64
 }
 

@@ -182,10 +182,10 @@ func TestUnfitRows(t *testing.T) {
 	}
 }
 
-// TestNothingBought: a strategy that buys nothing is slower than one that does, and no
-// different from another that does not.
-// TestDisturbed: a round that other processes disturbed is left out, whichever row they hit,
-// and nothing is decided where the rest is too few.
+// TestNothingBought: a strategy that buys nothing is slower than one that does,
+// and no different from another that does not. TestDisturbed: a round that other
+// processes disturbed is left out, whichever row they hit, and nothing is
+// decided where the rest is too few.
 func TestDisturbed(t *testing.T) {
 	for disturbed, want := range map[int]Comparison{
 		0: {Verdict: NoDifference, Rounds: 9},

@@ -312,9 +312,9 @@ func (r *Row) Warned(code Code) bool {
 	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
 }
 
-// mostOthers is how much of this machine's time, 0 to 1, other processes may take from a row
-// whose speed is judged. Less than that, as a browser takes, widens intervals; with more, the
-// machine decides what is found.
+// mostOthers is how much of this machine's time, 0 to 1, other processes may take from a
+// row whose speed is judged. Less than that, as a browser takes, widens intervals; with
+// more, the machine decides what is found.
 const mostOthers = 0.2
 
 // Disturbed is how much of this machine's time other processes took, 0 to 1, if that is too

@@ -54,7 +54,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -redis is six of them
+		// -redis is six of them
+		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 		if near := strategies.Nearest(typed, known); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
 		}

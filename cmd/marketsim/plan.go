@@ -143,7 +143,8 @@ func (f *rowFlags) know() error {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
 		_, unknown := f.catalogue.Parse("exec:" + name)
-		bad := name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",") // commas separate SPECs
+		// Commas separate SPECs.
+		bad := name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",")
 		if bad || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}

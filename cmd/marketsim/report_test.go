@@ -111,7 +111,8 @@ func TestReportInAFile(t *testing.T) {
 	}
 }
 
-// TestReportFirstFigure: without a name the first figure is drawn, and the others are named.
+// TestReportFirstFigure: without a name the first figure is drawn, and the
+// others are named.
 func TestReportFirstFigure(t *testing.T) {
 	t.Parallel()
 	run := storedRun(t)

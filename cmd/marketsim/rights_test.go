@@ -66,7 +66,8 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 			}
 			log := fmt.Sprint(s.conn.Do(t.Context(), "ACL", "LOG").Val())
 			for _, denied := range regexp.MustCompile(`object:(\S+)`).FindAllStringSubmatch(log, -1) {
-				if denied[1] != "ping" && denied[1] != "config|get" { // the first refusal, and what runs do without
+				// the first refusal, and what runs do without
+				if denied[1] != "ping" && denied[1] != "config|get" {
 					t.Errorf("it was refused %s: %s", denied[1], log)
 				}
 			}

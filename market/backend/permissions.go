@@ -39,10 +39,10 @@ func (t Trial) words(key, channel string) []any {
 }
 
 // Refused tries commands with a key and a channel, and returns those that the ACL of c's
-// user refuses, with the first refusal; nil: it refuses none. Nothing is executed: a server
-// looks at the ACL when a command joins a transaction, and the end of its connection discards
-// this one. To a user who may not open one, all count as refused, because they cannot be
-// tried. c cannot be used afterwards.
+// user refuses, with the first refusal; nil: it refuses none. Nothing is executed: a
+// server looks at the ACL when a command joins a transaction, and the end of its
+// connection discards this one. To a user who may not open one, all count as refused,
+// because they cannot be tried. c cannot be used afterwards.
 func Refused(ctx context.Context, c *Conn, trials []Trial, key, channel string) (refused []Trial, first error) {
 	// On one connection, and in one write, so that a connection that breaks takes all with
 	// it. MULTI is tried alone beforehand: without it what follows would be executed.

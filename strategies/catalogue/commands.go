@@ -31,9 +31,10 @@ const (
 	subscribes   = "publish CHANNEL m; subscribe CHANNEL; unsubscribe CHANNEL"
 )
 
-// commands are those that a strategy, a lock, a parameter or a parameter's value takes
-// besides, on every way through its scripts, renewals included.
-// TestAdviceEndsAfterOneRound of cmd/marketsim runs each under an ACL of no more than these.
+// commands are those that a strategy, a lock, a parameter or a parameter's
+// value takes besides, on every way through its scripts, renewals included.
+// TestAdviceEndsAfterOneRound of cmd/marketsim runs each under an ACL of no
+// more than these.
 var commands = map[string]string{
 	"watch-item": "incr KEY",
 	"lua":        scripts,

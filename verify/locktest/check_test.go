@@ -116,8 +116,8 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	}
 }
 
-// selfRenewing is a lock whose lease is renewed until it is released: while its holder lives, it
-// does not run out. Its keys are the names of locks after a prefix of its own.
+// selfRenewing is a lock whose lease is renewed until it is released: while its holder
+// lives, it does not run out. Its keys are the names of locks after a prefix of its own.
 func selfRenewing(free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
 	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
