@@ -159,7 +159,8 @@ func TestDisturbedRounds(t *testing.T) {
 		}
 	}
 
-	few := Judge(rounds(t, 3, func(_ int, rows []result.Row) { rowOf(t, rows, "fine 5x5").Warn(result.Busy, 0.43, "") }))[7]
+	busy := func(_ int, rows []result.Row) { rowOf(t, rows, "fine 5x5").Warn(result.Busy, 0.43, "") }
+	few := Judge(rounds(t, 3, busy))[7]
 	if few.Verdict != result.NotJudged {
 		t.Errorf("claim 8 with numbers that it bears, in three disturbed rounds: %s: %s", few.Verdict, few.Measured)
 	}
