@@ -19,7 +19,8 @@ func shown(text string) string {
 }
 
 // wrapped breaks a text at spaces into lines of at most this many columns, each as full
-// as it can be. A word that is longer than a line begins one, and is cut.
+// as it can be. A word that is longer than a line begins one, and is cut. The limit is 2
+// at least: the widest character takes two columns.
 func wrapped(text string, limit int) string {
 	var b strings.Builder
 	used := 0 // columns of the line that is written
