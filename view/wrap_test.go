@@ -48,7 +48,9 @@ func TestWrappedIsFast(t *testing.T) {
 
 // FuzzWrapped: nothing is lost, no line is too wide, and lines are broken the same again.
 func FuzzWrapped(f *testing.F) {
-	for _, text := range []string{"", "a bc def", "a bcdefgh i", "世界 e\u0301", "\x80\xff", "\x7f丁", "a\nb\tc\u00a0d"} {
+	for _, text := range []string{
+		"", "a bc def", "a bcdefgh i", "世界 e\u0301", "\x80\xff", "\x7f丁", "a\nb\tc\u00a0d",
+	} {
 		f.Add(text, uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, text string, columnsOfLine uint8) {
