@@ -228,6 +228,7 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 		out.Measured, out.Verdict = "not one round is complete", result.NotDecided
 		return
 	}
+
 	// Of undisturbed rounds in which all its rows were steady; if few, of
 	// unsteady ones, too.
 	var numbers []float64
@@ -240,16 +241,19 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 			out.Measured = fmt.Sprintf("not judged: %s in round %d", err, rows[0].Trial)
 			return
 		}
+
 		number := c.number(values)
 		if math.IsNaN(number) {
 			out.Measured = fmt.Sprintf("not judged: nothing happened in round %d", rows[0].Trial)
 			return
 		}
+
 		each = append(each, values)
 		took := c.disturbed(rows)
 		if took > 0 {
 			others = append(others, took)
 		}
+
 		switch {
 		case took == 0 && (few || shaken == ""):
 			numbers = append(numbers, number)
@@ -257,28 +261,34 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 			unsteady = fmt.Sprintf("; %s was not steady in round %d", shaken, rows[0].Trial)
 		}
 	}
+
 	number := compare.Median(numbers)
 	out.Measured, out.Verdict = c.medians(each), result.NotDecided
 	if number.N > 0 {
 		out.Measured += " (" + fmt.Sprintf(c.say, short(number.Center)) + ")"
 	}
+
 	fails := func(n float64) bool { return !c.holds(n) }
 	if few && number.N == planned && !slices.ContainsFunc(numbers, fails) {
 		out.Verdict = result.InEvery
 	}
+
 	if number.N < max(planned, compare.Fewest(1)) && !few {
 		out.Measured += fmt.Sprintf(" in %d of %d rounds", number.N, max(planned, compare.Fewest(1)))
 	}
 	out.Measured += unsteady
+
 	if len(others) > 0 && !number.Known() {
 		out.Verdict = result.NotJudged
 		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", result.Disturbance(others),
 			len(others), len(rounds))
 		return
 	}
+
 	if len(rounds) < planned || !number.Known() {
 		return
 	}
+
 	out.Low, out.High = &number.Low, &number.High
 	low, high := c.holds(number.Low), c.holds(number.High)
 	switch {
