@@ -203,6 +203,9 @@ func TestOutsideReproduce(t *testing.T) {
 // TestOutsideFaults plays some scenarios and finds what is stored in
 // results/faults. (CI compares all cells.)
 func TestOutsideFaults(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("fifteen scenarios, each of some seconds: set MARKETSIM_LONG=all")
+	}
 	t.Parallel()
 	testkit.Local(t)
 	type found struct {

@@ -302,6 +302,7 @@ func TestJudgedPromises(t *testing.T) {
 }
 
 func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
+	alone(t)
 	for _, c := range []struct {
 		kind, market string
 		want         []verify.Harm

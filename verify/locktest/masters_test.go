@@ -15,6 +15,7 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -111,6 +112,9 @@ func TestExploreMastersWithTwoFaults(t *testing.T) {
 // lock. A reply may take as long as the lease, because redsync's own twentieth of it is
 // too short for a machine that is busy.
 func TestCheckMasters(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("it starts servers for every check: set MARKETSIM_LONG=all")
+	}
 	t.Parallel()
 	Check(t, func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 		return mastersWith(ctx, w, redsync.WithTimeoutFactor(1), redsync.WithRetryDelay(10*time.Millisecond))
