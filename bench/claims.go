@@ -8,8 +8,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
 )
 
 // claim is one statement of the book about what it measured. Its number is computed in
@@ -58,7 +58,7 @@ var (
 	full         = []result.Mix{every[2]}
 )
 
-// claims are those of results/reference/SOURCES.md, in its order; a test compares
+// claims are those of internal/reference/SOURCES.md, in its order; a test compares
 // the numbers with published.csv.
 var claims = []claim{
 	{

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/reference"
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // bookRows are the book's nine rows, as if this run had measured them: <N

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/verify/history"
 )
 
 // loop is one worker on a supply in memory with a Purchaser that does nothing:

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // act is one operation of a script: how long it takes and how it ends.

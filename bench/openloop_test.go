@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // opened is a row of an open loop, to be changed by a test.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/embedded"
-	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify/history"
 )
 
 const (

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify/history"
 )
 
 // hotConfig is a row with these numbers of buyers and items on s, to be changed by a test.

@@ -12,7 +12,7 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 

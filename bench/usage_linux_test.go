@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // TestServerCPUIsThatOfTheKernel: the processor time of a server is that of its main

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of

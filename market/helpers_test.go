@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }

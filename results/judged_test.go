@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 // TestJudgedInPages: what docs/judged.md shows is what is stored. With -update

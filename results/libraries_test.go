@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/fault"
 )
 
 // TestLibrariesInPage: the table of docs/libraries.md shows libraries.csv, and what the

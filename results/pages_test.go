@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 // What a page shows: a table of a folder, and what a command finds.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 // ways are the rows of README's picture and what it calls them: the book's

@@ -16,10 +16,10 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")

@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"github.com/marketsim/marketsim/internal/excerpt"
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // Assumed is what a search of schedules takes for granted, and a real network does not.

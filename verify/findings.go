@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // A Finding is what one scenario did to one scheme, a strategy with its lock.

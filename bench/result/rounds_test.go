@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // threeRounds are rows of a plan of two points, in the orders of the rounds: one row of

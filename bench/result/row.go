@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // A Point is what is measured: it identifies a row, together with the trial.

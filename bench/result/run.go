@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 const Schema = 2 // Schema is the version of the form in which runs are stored.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
 )
 
 // The commands of docs/answers.md that measure, each with what it finds if that is

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/results/stored"
-	"github.com/marketsim/marketsim/verify/history"
+	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/stored"
 )
 
 func newCheck(p *program) *cobra.Command {

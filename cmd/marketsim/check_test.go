@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/verify/history"
 )
 
 // recorded makes a history in which item 1 is sold to this many buyers, each of whom pays.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 const (

@@ -11,11 +11,11 @@ import (
 	"syscall"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify/fault"
-	"github.com/marketsim/marketsim/verify/history"
 )
 
 // The exit codes; the package comment says what each means.

@@ -17,11 +17,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/fault"
 )
 
 // TestExplore: a harm is found without a server, drawn, stored, drawn again in

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/fault"
 )
 
 type faultFlags struct {

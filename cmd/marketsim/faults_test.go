@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify"
 )
 

@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/judge"
+	"github.com/marketsim/marketsim/verify/judge/adapters"
 )
 
 type judgeFlags struct {
@@ -30,7 +31,7 @@ type judgeFlags struct {
 
 func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
-	python, _ := judge.Adapter("lock", "python") // cannot fail: there is one
+	python, _ := adapters.Source("lock", "python") // cannot fail: there is one
 	cmd := &cobra.Command{
 		Use:  "judge [--purchase] -- COMMAND [ARG...]",
 		Long: "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
@@ -53,7 +54,7 @@ func newJudge(p *program) *cobra.Command {
 		flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the programs write to standard error")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
-			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
+			strings.Join(adapters.Languages("lock"), ", ")+",\nor with --purchase "+strings.Join(adapters.Languages("purchase"), ", "))
 		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that\n"+
 			"release reports that the lock was lost")
 	})
@@ -66,7 +67,7 @@ func newJudge(p *program) *cobra.Command {
 
 func (f *judgeFlags) run(ctx context.Context, p *program, command []string) error {
 	if f.adapter != "" {
-		text, err := judge.Adapter(map[bool]string{true: "purchase", false: "lock"}[f.options.Purchase], f.adapter)
+		text, err := adapters.Source(map[bool]string{true: "purchase", false: "lock"}[f.options.Purchase], f.adapter)
 		if err != nil {
 			return usagef("--adapter: %w", err)
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/fault"
-	"github.com/marketsim/marketsim/view"
 )
 
 // People know their lock by its library. What is known of libraries is in package

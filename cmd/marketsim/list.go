@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/fault"
-	"github.com/marketsim/marketsim/view"
 )
 
 func newList(p *program) *cobra.Command {

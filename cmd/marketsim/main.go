@@ -39,12 +39,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/excerpt"
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/fault"
 )
 
 func main() {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify/fault"
 )
 
 // childEnv makes the test binary be marketsim, so that it can be interrupted and killed.

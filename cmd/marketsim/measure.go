@@ -16,16 +16,16 @@ import (
 	"github.com/shirou/gopsutil/v4/host"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/history"
-	"github.com/marketsim/marketsim/view"
 )
 
 // measure measures a plan on servers of the user's or its own, stores the result

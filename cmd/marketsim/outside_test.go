@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // The tests of this file see what a user sees, and nothing else: commands, exit codes,

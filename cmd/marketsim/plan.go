@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify/judge"
 )
 
 const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no other program's

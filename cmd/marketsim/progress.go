@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/marketsim/marketsim/view"
+	"github.com/marketsim/marketsim/internal/view"
 )
 
 const usualWidth = 80 // of a terminal that does not say how wide it is

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/view"
 )
 
 type reportFlags struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // storedRun is the file of a run of two strategies in six rounds, in a folder of its own.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/bench/sweep"
-	"github.com/marketsim/marketsim/results/reference"
+	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/sweep"
 )
 
 // The commands that measure rows differ in which of the row's flags they have, and in

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/sweep"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // parse reads a result, and nothing but a result.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // secret is the password of every test that has one. It needs no percent-encoding.

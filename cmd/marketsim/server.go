@@ -15,11 +15,11 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backend/container"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/container"
-	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify"
 )

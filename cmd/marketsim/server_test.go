@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // attempt is a run on a server of one's own.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // A cluster of the user's of which a part is missing when a command starts: see

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 )
 
 const (

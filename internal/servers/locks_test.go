@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // TestForLockUsesTheUsersOwn gives addresses of everything and finds those that are

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 func TestMain(m *testing.M) {

@@ -16,10 +16,24 @@ var rooms = []struct {
 	folder string
 	floor  int
 }{
-	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/excerpt", 0}, {"results", 0},
-	{"market", 1},
-	{"internal/servers", 2}, {"internal/testkit", 3},
-	{"strategies", 4}, {"verify", 5}, {"bench", 6}, {"view", 7}, {"cmd", 8},
+	// What any room may use.
+	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/excerpt", 0},
+	{"internal/stored", 0}, {"internal/reference", 0}, {"results", 0},
+
+	// What is traded, and on what.
+	{"market", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
+
+	// How it is made safe.
+	{"strategies", 4}, {"internal/backoff", 4},
+
+	// How safe it is.
+	{"verify", 5}, {"internal/suite", 5}, {"internal/history", 5}, {"internal/fault", 5}, {"internal/judge", 5},
+
+	// How fast it is.
+	{"bench", 6}, {"internal/compare", 6}, {"internal/sweep", 6},
+
+	// How it is shown and run.
+	{"internal/view", 7}, {"cmd", 8},
 }
 
 func floorOf(folder string) (floor int, found bool) {
@@ -87,13 +101,14 @@ func TestFloors(t *testing.T) {
 		from, to string
 		up       bool
 	}{
-		{"verify/fault", "bench/result", true},
-		{"internal/wire", "market/backend", true},
+		{"internal/fault", "bench/result", true},
+		{"internal/wire", "internal/backend", true},
 		{"strategies/lock", "verify", true},
 		{"market", "internal/servers", true},
-		{"bench", "verify/history", false},
-		{"internal/servers", "market/backend", false},
-		{"bench/result", "results/stored", false},
+		{"bench", "internal/history", false},
+		{"internal/servers", "internal/backend", false},
+		{"bench/result", "internal/stored", false},
+		{"internal/history", "bench/result", true},
 	} {
 		from, _ := floorOf(c.from)
 		to, _ := floorOf(c.to)

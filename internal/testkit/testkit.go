@@ -23,11 +23,11 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 	"go.uber.org/goleak"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
 // Each runs f as a subtest on miniredis ("embedded") and on a private redis-server

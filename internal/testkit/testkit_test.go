@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 func TestEach(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 func TestMain(m *testing.M) {

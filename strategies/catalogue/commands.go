@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/strategies"
 )
 

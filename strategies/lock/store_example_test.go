@@ -7,7 +7,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 )
 
 // A table is a store outside Redis, such as one of a database, in which an order is

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies/backoff"
 )
 
 // subscribing completes the kind of a lock whose waiters are notified: a message

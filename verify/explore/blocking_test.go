@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/verify"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/verify"
 )
 

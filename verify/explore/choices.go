@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/verify"
 )
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/verify"
 )
 

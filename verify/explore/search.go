@@ -15,8 +15,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/verify"
 )
 

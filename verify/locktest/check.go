@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Lock takes a lock for one client, and returns how to unlock it. It waits for a

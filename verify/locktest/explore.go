@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"

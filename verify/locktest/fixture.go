@@ -10,10 +10,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 type fixture struct {

@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	processes "github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	adapters "github.com/marketsim/marketsim/verify/judge"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
@@ -41,17 +41,17 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: adapters.Kinds()}
+	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: processes.Kinds()}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
 			virtual, err := searched(t, ours(t, spec), bounds, works[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			var real adapters.Searched
+			var real processes.Searched
 			// where the machine stands still
 			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 {
-				real, err = adapters.Run(t.Context(), adapters.Options{
+				real, err = processes.Run(t.Context(), processes.Options{
 					Command: []string{binary, "adapter", spec}, Lease: lease, Bounds: bounds,
 				})
 				if err == nil {

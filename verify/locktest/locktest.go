@@ -28,10 +28,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Factory makes the lock that is tested. Only Open is required; each other

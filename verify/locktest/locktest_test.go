@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 func TestMain(m *testing.M) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // holderEntersAgain enters twice more, and releases the last entry first or the

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 func purchaseMovesItemAndCoins(f *fixture) {

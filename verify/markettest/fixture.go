@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies/backoff"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // opTimeout bounds an operation, longer than any strategy tries by itself.

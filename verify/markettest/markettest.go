@@ -17,9 +17,9 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Factory makes the Purchasers to be tested, and says what they promise.

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )

@@ -23,7 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 

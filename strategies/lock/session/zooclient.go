@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 

@@ -1,0 +1,76 @@
+package backend_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/testkit"
+)
+
+func TestSlot(t *testing.T) {
+	for key, want := range map[string]int{
+		"123456789": 12739, "foo": 12182, "": 0, "{user1000}.following": backend.Slot("user1000"),
+		"foo{}{bar}": backend.Slot("foo{}{bar}"), "foo{{bar}}zap": backend.Slot("{bar"), "foo{bar}{zap}": backend.Slot("bar"),
+	} {
+		if got := backend.Slot(key); got != want {
+			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}
+
+// A connection that broke is made again to the replica that takes a dead master's place.
+func TestConnFindsTheNextMaster(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), testkit.Cluster(t)
+	if masters := c.Server.Cluster().Masters(); len(masters) != 3 {
+		t.Fatalf("masters: %v, want three", masters)
+	}
+	conn := testkit.Must(c.Server.Dialer("{m}")(ctx))(t)
+	defer conn.Close()
+	testkit.Succeeds(t, conn.Set(ctx, "{m}", 2, 0).Err())
+	at := testkit.Must(c.Master(ctx, "{m}"))(t)
+	if n, err := conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
+		t.Fatalf("WAIT: %d, %v", n, err)
+	}
+	testkit.Succeeds(t, c.Redises[at].Kill())
+	var value string
+	// the first command finds the connection broken
+	err := backend.Await(ctx, time.Millisecond, func() (err error) {
+		value, err = conn.Get(ctx, "{m}").Result()
+		return err
+	})
+	if err != nil || value != "2" {
+		t.Errorf("GET answers %q, %v", value, err)
+	}
+	if now := c.Server.Master("{m}").Addr; now == c.Addrs()[at] {
+		t.Errorf("the master is %s, which was killed", now)
+	}
+}
+
+// What Redis refuses is not executed, so that its outcome is known; what the network
+// loses is of unknown outcome.
+func TestRedirected(t *testing.T) {
+	for text, want := range map[string]bool{
+		"MOVED 3999 127.0.0.1:6381": true, "ASK 3999 127.0.0.1:6381": true, "TRYAGAIN Multiple keys": true,
+		"CLUSTERDOWN Hash slot not served": true, "READONLY You can't write against a read only replica.": true,
+		"NOREPLICAS Not enough good replicas to write.": true, "LOADING Redis is loading the dataset in memory": true,
+		"EXECABORT Transaction discarded because of: READONLY You can't write": true,
+		"EXECABORT Transaction discarded because of previous errors.":          false,
+		"ERR unknown command": false, "OOM command not allowed": false,
+	} {
+		if got := backend.Redirected(answer(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	if backend.Redirected(nil) || backend.Redirected(context.DeadlineExceeded) {
+		t.Error("no answer is no redirect")
+	}
+}
+
+// answer is an error as a server sends it.
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}

@@ -1,0 +1,80 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/backend"
+)
+
+// fakeStarter succeeds if err is nil.
+type fakeStarter struct {
+	name backend.Name
+	err  error
+}
+
+func (f fakeStarter) Name() backend.Name { return f.name }
+
+func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return backend.NewServer(f.name, backend.Target{Network: "tcp", Addr: "here:1"}, "a "+string(f.name), nil), nil
+}
+
+func TestStart(t *testing.T) {
+	url := parse(t, "redis://bob:SECRET@there")
+	missing := fmt.Errorf("no redis-server in PATH: %w\nmore", backend.ErrUnavailable)
+	works, fails := fakeStarter{backend.NameLocal, nil}, fakeStarter{backend.NameLocal, missing}
+	embedded := fakeStarter{backend.NameEmbedded, nil}
+	for _, tc := range []struct {
+		name     string
+		choice   backend.Name
+		url      *backend.Target
+		starters []backend.Starter
+		is       error
+		says     string // the description, or part of the error
+	}{
+		{"url first", "", &url, []backend.Starter{works}, nil, "the server at redis://bob:xxxxx@there:6379"},
+		{"else the first starter", "", nil, []backend.Starter{works, embedded}, nil, "a local at redis://here:1"},
+		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
+			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
+		{"none", "", nil, []backend.Starter{fails}, backend.ErrUnavailable, "local: no redis-server in PATH"},
+		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil,
+			"a embedded: its numbers are not Redis's"},
+		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable,
+			"no server could be started"},
+		{"forced url", backend.NameURL, &url, []backend.Starter{works}, nil, "there:6379"},
+		{"forced url without one", backend.NameURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
+		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice,
+			`"cloud": use one of url, local, embedded`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := backend.Start(t.Context(), tc.choice, tc.url, tc.starters...)
+			if !errors.Is(err, tc.is) {
+				t.Fatalf("got %v, want %v", err, tc.is)
+			}
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = s.Describe()
+			}
+			if !strings.Contains(said, tc.says) || strings.Contains(said, "SECRET") {
+				t.Errorf("it says %q, want %q", said, tc.says)
+			}
+		})
+	}
+}
+
+func TestStartIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cancelled := fakeStarter{backend.NameLocal, ctx.Err()}
+	next := fakeStarter{backend.NameEmbedded, nil}
+	_, err := backend.Start(ctx, "", nil, cancelled, next)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that a cancelled start does not go on to the next backend", err)
+	}
+}

@@ -1,0 +1,306 @@
+package fault
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// The parent and a child talk in lines of JSON: one clientConfig, then commands
+// down, and events up.
+
+type clientConfig struct {
+	Number    int    // of the client, from 0
+	Scheme    string // a spec
+	Prefix    string
+	Market    endpoint
+	Locks     *endpoint // where the locks live, if that is not the market's server
+	Masters   []endpoint
+	ZooKeeper []string
+	Etcd      []string
+	Clock     time.Duration // how far its wall clock is ahead
+	Right     int64         // readings of that clock before it is set wrong
+	Tick      time.Duration // between two readings of it that differ; 0: they always may
+	Resend    bool          // it sends commands again by itself, as go-redis does by default
+	Once      bool          // it tries for a lock once, and does not wait
+	Patience  time.Duration // how long it waits for a reply; 0: as long as every client of marketsim
+}
+
+// endpoint is a private server, which has no TLS. The password goes from parent
+// to child by a pipe.
+type endpoint struct {
+	Network, Addr, Password string
+	Cluster                 bool // a node of a cluster: clients go to the master of the market's slot
+}
+
+func endpointOf(t backend.Target) endpoint {
+	return endpoint{Network: t.Network, Addr: t.Addr, Password: t.Password}
+}
+
+func (e endpoint) target() backend.Target {
+	return backend.Target{Network: e.Network, Addr: e.Addr, Password: e.Password}
+}
+
+// The commands that a child gets.
+const (
+	doList   = "list"
+	doBuy    = "buy"
+	doBrowse = "browse" // under a shared lock
+	doGo     = "go"     // on, from where it is held
+	doFree   = "free"   // from where it is held, to be held nowhere else
+)
+
+type command struct {
+	Do      string
+	Listing market.Listing
+	Order   market.Order
+	Hold    []step.Point // where it is held, once each
+}
+
+// event is what a child reports: Ready, At, Done or Error, and the other fields with it.
+type event struct {
+	Ready bool      // its Purchaser is open
+	At    step.Name // it is held there
+	Done  *Outcome
+	Clock bool   // it has read its wall clock while that was wrong
+	Error string // it cannot go on
+	Lacks bool   // Error is that the lock does not work on these servers
+
+	Stood time.Duration // the longest time so far for which its process stood still
+}
+
+// Outcome is what a client's operation returned.
+type Outcome struct {
+	Reason    string // why it was refused, as market.Reason names it
+	Error     string // any error's text
+	LeaseLost bool   // as in market.Receipt
+}
+
+// Applied reports whether the operation was applied for sure.
+func (o Outcome) Applied() bool { return o.Error == "" }
+
+// Unknown reports whether the client does not know if the operation was applied.
+func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
+
+// entered reports whether the market itself answered: a client that something
+// else answers has got in nowhere.
+func (o Outcome) entered() bool {
+	answers := []string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}
+	return o.Applied() || slices.Contains(answers, o.Reason)
+}
+
+// String describes an outcome to a reader.
+func (o Outcome) String() string {
+	switch {
+	case o.Applied():
+		return "applied"
+	case o.Unknown():
+		return fmt.Sprintf("unknown (%s)", o.Error)
+	}
+	return "refused: " + o.Reason
+}
+
+// ServeChild acts as a client and ends the process, if it was started to be one. Its
+// scheme is from the catalogue.
+func ServeChild(catalogue func() strategies.Catalogue) {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	backend.QuietLogs()
+	if err := serve(os.Stdin, os.Stdout, catalogue()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// served is a client, seen from its own process.
+type served struct {
+	*strategies.Connection
+	process lock.Process
+	right   int64                     // readings of its wall clock before that is set wrong
+	gate    atomic.Pointer[step.Gate] // of the operation under way; at first, one that holds nothing
+	clock   atomic.Int64              // readings of its wall clock
+
+	still *stillness
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func newServed(out io.Writer) *served {
+	// There are many clients.
+	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
+	// A lock may call steps before the first operation begins.
+	c.gate.Store(step.HoldEach(nil))
+	return c
+}
+
+// serve is one client until its input ends.
+func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
+	lines := json.NewDecoder(bufio.NewReader(in))
+	c := newServed(out)
+	defer c.still.end()
+	var config clientConfig
+	if err := lines.Decode(&config); err != nil {
+		return fmt.Errorf("read the client's configuration: %w", err)
+	}
+	if err := guard(func() { c.open(config, catalogue) }); err != nil {
+		c.report(event{Error: err.Error(), Lacks: errors.Is(err, lock.ErrServers)})
+		return err
+	}
+	c.report(event{Ready: true})
+	var working sync.WaitGroup
+	for {
+		var cmd command
+		if err := lines.Decode(&cmd); err != nil {
+			c.gate.Load().Open()
+			working.Wait()
+			return errors.Join(c.Close(), c.process.Close())
+		}
+		switch cmd.Do {
+		case doGo:
+			c.gate.Load().Next()
+		case doFree:
+			c.gate.Load().Open()
+		default:
+			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
+			working.Go(func() { c.report(c.work(cmd)) })
+		}
+	}
+}
+
+// observe holds the operation at its points, whatever its context says.
+func (c *served) observe(ctx context.Context, at step.Name) {
+	c.gate.Load().Observe(context.WithoutCancel(ctx), at)
+}
+
+func (c *served) report(e event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.Clock, e.Stood = c.clock.Load() > c.right, c.still.soFar()
+	_ = c.out.Encode(e) // a parent that is gone ends the input, too
+}
+
+func (c *served) work(cmd command) event {
+	ctx := context.Background()
+	var receipt market.Receipt
+	var err error
+	switch cmd.Do {
+	case doList:
+		receipt, err = c.Purchaser.List(ctx, cmd.Listing)
+	case doBuy:
+		receipt, err = c.Purchaser.Purchase(ctx, cmd.Order)
+	case doBrowse:
+		// As every scheme with a lock is.
+		receipt, err = c.Purchaser.(market.Browser).Browse(ctx, cmd.Listing)
+	default:
+		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
+	}
+	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
+	if err != nil {
+		o.Error = err.Error()
+	}
+	return event{Done: o}
+}
+
+// open connects and opens the Purchaser. Where something fails it ends as a
+// scenario does: see guard.
+func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
+	c.right = config.Right
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
+	defer cancel()
+	if config.Once {
+		catalogue.Locks = tried(catalogue.Locks)
+	}
+	spec := must(catalogue.Parse(config.Scheme))
+	keys := must(market.NewKeys(config.Prefix))
+	to := func(e endpoint) strategies.Dialer { return must(dialer(ctx, e, keys, config)) }
+	env := strategies.Env{
+		Number: config.Number, Keys: keys, Process: &c.process, Steps: c.observe,
+		Now: func() time.Time {
+			now := time.Now().Truncate(config.Tick)
+			if c.clock.Add(1) <= c.right {
+				return now
+			}
+			return now.Add(config.Clock)
+		},
+		Servers: lock.Servers{ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+	}
+	for _, m := range config.Masters {
+		env.Servers.Masters = append(env.Servers.Masters, to(m))
+	}
+	if config.Locks != nil {
+		env.Locks = to(*config.Locks)
+	}
+	c.Connection = must(strategies.Connect(ctx, spec, to(config.Market), env))
+}
+
+// tried are locks whose Acquire tries once, and does not wait.
+func tried(kinds []lock.Kind) []lock.Kind {
+	kinds = slices.Clone(kinds)
+	for i, kind := range kinds {
+		kinds[i].New = func(env lock.Env) (lock.Locker, error) {
+			l, err := kind.New(env)
+			closer, ok := l.(io.Closer)
+			if !ok {
+				closer = io.NopCloser(nil)
+			}
+			return trying{l, closer}, err
+		}
+	}
+	return kinds
+}
+
+type trying struct {
+	lock.Locker
+	io.Closer
+}
+
+// Acquire implements lock.Locker: if the lock is held, the time-out is over at once.
+func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	lease, err := t.Try(ctx, name)
+	if errors.Is(err, lock.ErrHeld) {
+		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
+	}
+	return lease, err
+}
+
+// dialer connects as every client of marketsim does, or as go-redis does by default when
+// a command is to be sent again.
+func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
+	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
+	if e.Cluster {
+		cluster, err := backend.OpenCluster(ctx, e.target())
+		if err != nil {
+			return nil, err
+		}
+		connect = cluster.Dialer(keys.Market())
+	}
+	return func(ctx context.Context) (*backend.Conn, error) {
+		if config.Resend {
+			ctx = backend.SendingAgain(ctx)
+		}
+		ctx = backend.WaitingForReplies(ctx, config.Patience)
+		conn, err := connect(ctx)
+		// a busy machine greets late
+		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ {
+			conn, err = connect(ctx)
+		}
+		return conn, err
+	}, nil
+}

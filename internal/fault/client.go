@@ -1,0 +1,369 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// clientTimeout is how long a client may take to answer before the machine, not
+// the scheme, is to blame.
+const clientTimeout = 30 * time.Second
+
+// A client is a client in a scenario, seen from the parent. Its methods end the
+// run where they fail.
+type client struct {
+	setup   *setup
+	name    string
+	account market.UserID
+	process *backend.Process
+	in, out *os.File // of its process
+	send    *json.Encoder
+	events  chan event
+	op      *operation // under way, or the last one
+	at      step.Name  // where it is held; empty: nowhere, as far as is known
+	dead    bool
+	paused  bool          // its scenario has paused it
+	stood   time.Duration // the longest time for which its process stood still before that
+
+	readsClock bool // it has read its clock while that was wrong
+}
+
+type operation struct {
+	command
+	began   time.Time
+	gaveUp  int // how often it gave up and was made again
+	done    bool
+	outcome Outcome
+}
+
+// client starts a client with an account of its own, which is ready when this returns.
+func (s *setup) client(name string) *client {
+	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
+	c.check(c.start(s.runner.folder))
+	go c.read()
+	s.config.Number = len(s.clients)
+	s.clients = append(s.clients, c)
+	c.check(c.send.Encode(s.config))
+	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
+		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
+	}
+	return c
+}
+
+// Marks a process that is this program once more, as a client in a scenario.
+const childEnv = "MARKETSIM_CHILD"
+
+// start starts its process. On Linux it dies with this one, however that ends; elsewhere
+// it ends when its input does.
+func (c *client) start(folder *backend.Folder) error {
+	program, errProgram := os.Executable()
+	childIn, in, errIn := os.Pipe()
+	out, childOut, errOut := os.Pipe()
+	c.in, c.out, c.send = in, out, json.NewEncoder(in)
+	c.process = &backend.Process{
+		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
+	}
+	err := errors.Join(errProgram, errIn, errOut)
+	if err == nil {
+		err = c.process.Start(context.Background())
+	}
+	childIn.Close()
+	childOut.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+	}
+	return err
+}
+
+// check is the function check, with the client's name in the error.
+func (c *client) check(err error) {
+	if err != nil {
+		fail(fmt.Errorf("client %s: %w", c.name, err))
+	}
+}
+
+func (c *client) read() {
+	defer close(c.events)
+	defer c.out.Close()
+	for lines := json.NewDecoder(c.out); ; {
+		var e event
+		if lines.Decode(&e) != nil {
+			return
+		}
+		c.events <- e
+	}
+}
+
+func at(name step.Name) step.Point { return step.Point{At: name} }
+
+// list begins to offer an item of the setup's seller. It returns when it began,
+// as buy and the like do.
+func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
+	return c.begin(command{Do: doList, Listing: l, Hold: hold})
+}
+
+func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
+	return c.buyAt(price, item, hold...)
+}
+
+// buys is buy to its end.
+func (c *client) buys(item market.ItemID) Outcome {
+	c.buy(item)
+	return c.ends()
+}
+
+// buyAt is buy at a price that may not be the item's.
+func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time.Time {
+	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
+	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
+}
+
+func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
+	began := c.buy(item, at(name))
+	c.reaches(name)
+	return began
+}
+
+func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
+	c.buy(item, hold...)
+	return c.setup.keptOut(c, lease)
+}
+
+// lists is list of the i-th spare item, and returns when the client is held
+// before it releases.
+func (c *client) lists(i int) market.Listing {
+	l := c.setup.spare(i)
+	c.list(l, at(step.BeforeRelease))
+	c.reaches(step.BeforeRelease)
+	return l
+}
+
+// browses begins to look for an item under a shared lock, and returns when the
+// client has that.
+func (c *client) browses(item market.ItemID) time.Time {
+	l := market.Listing{Item: item, Seller: seller}
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(step.Acquired)}})
+	c.reaches(step.Acquired)
+	return began
+}
+
+func (c *client) begin(cmd command) time.Time {
+	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
+	c.setup.operations = append(c.setup.operations, c.op)
+	c.tell(cmd)
+	return c.op.began
+}
+
+// tell sends a command to its process, which is then no longer where it was held.
+func (c *client) tell(cmd command) {
+	c.at = ""
+	c.check(c.send.Encode(cmd))
+}
+
+func (c *client) goOn() { c.tell(command{Do: doGo}) }
+
+// free lets it go to the end of its operation, past all other steps at which it
+// was to be held.
+func (c *client) free() { c.tell(command{Do: doFree}) }
+
+func (c *client) finish() Outcome {
+	c.free()
+	return c.ends()
+}
+
+// held waits until it is held, and says where; empty: its operation ended before
+// that, or it was not held in time.
+func (c *client) held(within time.Duration) step.Name {
+	e, _ := c.next(within)
+	return e.At
+}
+
+// reaches waits until it is held at a step. Anything else fails the run.
+func (c *client) reaches(name step.Name) {
+	c.held(clientTimeout)
+	c.mustBe(name)
+}
+
+func (c *client) mustBe(name step.Name) {
+	if c.at == name {
+		return
+	}
+	mayWait := c.at == "" && (!c.op.done || c.op.outcome.Reason == contended)
+	if name == step.Waiting && mayWait {
+		fail(errUnclear)
+	}
+	if name == step.Read && c.op.done && c.op.outcome.Applied() {
+		cannot("it tells of no step between its read and its write")
+	}
+	err := fmt.Errorf("it was expected at %q and came to %q", name, c.at)
+	if c.op.done {
+		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
+	}
+	// On a faster machine, an operation that is refused for one of these reasons
+	// would have been in time.
+	late := []string{"", contended, "lock_lost", "not_sent"}
+	if c.op.done && !c.op.outcome.Applied() && slices.Contains(late, c.op.outcome.Reason) {
+		err = fmt.Errorf("%w: %w", errLate, err)
+	}
+	c.check(err)
+}
+
+// buyBeside tries to buy an item whose lock another client may hold, and reports whether
+// it got in: it is held when it begins to wait, and before it writes. If it begins to
+// wait late, the machine was too slow.
+func (c *client) buyBeside(item market.ItemID) bool {
+	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
+	switch c.held(c.setup.ttl / 2) {
+	case step.BeforeWrite:
+		return true
+	case step.Waiting:
+		c.goOn()
+	default:
+		if c.op.done || c.setup.scheme.Lock.Needs == lock.NeedsEtcd {
+			break
+		}
+		if c.held(c.setup.ttl) == step.Waiting {
+			fail(errLate)
+		}
+		fail(errUnclear)
+	}
+	return false
+}
+
+// comesBeside is buyBeside while others hold the lock, with leases that began at since
+// or later. It ends what all do.
+func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
+	in := c.buyBeside(item)
+	c.setup.checkInTime(since)
+	for _, each := range append(holders, c) {
+		each.finish()
+	}
+	return in
+}
+
+// ends waits for the end of its operation and returns the outcome. Whenever it is
+// held before that, it goes on.
+func (c *client) ends() Outcome {
+	o, ok := c.endsWithin(clientTimeout)
+	if !ok {
+		fail(fmt.Errorf("client %s did not end its operation in %s", c.name, clientTimeout))
+	}
+	return o
+}
+
+// endsWithin is ends for a client that may be stuck: false if it did not end in time.
+func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
+	for limit := time.Now().Add(d); !c.op.done; {
+		e, ok := c.next(time.Until(limit))
+		if !ok {
+			return Outcome{}, false
+		}
+		if e.Done == nil { // held on its way
+			c.goOn()
+		}
+	}
+	return c.op.outcome, true
+}
+
+const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
+
+// getsIn waits until its operation ends or is held, and reports whether that was in time.
+// An operation that gives up waiting for a lock, or gets it so late that its lease is
+// over, is made again, and counts as one that went on.
+func (c *client) getsIn(within time.Duration) bool {
+	for limit := time.Now().Add(within); c.at == ""; {
+		switch e, ok := c.next(time.Until(limit)); {
+		case ok && e.At == step.Waiting:
+			c.goOn()
+		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
+			c.setup.wait(pollEvery)
+			before := *c.op
+			c.begin(before.command)
+			c.op.gaveUp, c.op.began = before.gaveUp+1, before.began
+		default:
+			return ok
+		}
+	}
+	return true
+}
+
+// next waits for its next report; false if none came in time.
+func (c *client) next(within time.Duration) (event, bool) {
+	c.at = ""
+	select {
+	case e, ok := <-c.events:
+		switch {
+		case !ok:
+			c.check(fmt.Errorf("it ended: %s", c.process.Log()))
+		case e.Lacks:
+			c.check(fmt.Errorf("%w: %s", backend.ErrUnavailable, e.Error))
+		case e.Error != "":
+			c.check(errors.New(e.Error))
+		}
+		c.at, c.readsClock = e.At, e.Clock
+		c.note(e)
+		return e, true
+	case <-time.After(within):
+	case <-c.setup.ctx.Done():
+		fail(c.setup.ctx.Err())
+	}
+	return event{}, false
+}
+
+// note keeps what counts of every report: the outcome, and for how long the
+// process stood still by itself.
+func (c *client) note(e event) {
+	if !c.paused {
+		c.stood = max(c.stood, e.Stood)
+	}
+	if e.Done != nil {
+		c.op.done, c.op.outcome = true, *e.Done
+	}
+}
+
+// pause stops its process, as a long garbage collection or a sleeping laptop does.
+func (c *client) pause() {
+	c.paused = true
+	c.check(c.process.Pause())
+	c.setup.strikes(true, "")
+}
+
+func (c *client) resume() { c.check(c.process.Resume()) }
+
+// kill ends its process at once. What became of its operation is not known.
+func (c *client) kill() {
+	check(c.end())
+	c.setup.strikes(true, "")
+}
+
+// end is kill for a run that is over, and may have failed.
+func (c *client) end() (err error) {
+	if c.dead {
+		return nil
+	}
+	c.dead = true
+	err = c.process.Kill()
+	c.in.Close()
+	if err != nil {
+		err = fmt.Errorf("kill client %s: %w", c.name, err)
+	}
+	for e := range c.events { // what it reported before it died counts
+		c.note(e)
+	}
+	if c.op != nil && !c.op.done {
+		c.op.done, c.op.outcome = true, Outcome{Error: "its client was killed"}
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package fault
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// Every lists All, and then those on a Redis Cluster, which run if asked for: each
+// starts one, which takes seconds.
+func Every() []Scenario {
+	return append(All(), Scenario{
+		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
+		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
+	})
+}
+
+const boughtBehind = 3 // how many purchases are made that no replica gets
+
+// masterPromoted lets a buyer make purchases that the master's replica does not
+// get, kills the master, and lets another buy when the replica has taken its place:
+// first an item that was bought.
+func masterPromoted(s *setup) observed {
+	a, b := s.client("A"), s.client("B")
+	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
+	replica := must(s.cluster.ReplicaOf(s.ctx, master))
+	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
+		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
+	}
+	last := time.Now()
+	s.fallBehind(s.dial(s.cluster.Redises[master]), s.cluster.Redises[replica])
+	for i := range boughtBehind {
+		if a.buys(s.item(i)).Applied() {
+			last = time.Now()
+		}
+	}
+	check(s.cluster.Redises[master].Kill())
+	s.strikes(true, "") // the market was there
+	check(s.cluster.Redises[replica].Resume())
+	b.buy(s.item(0))
+	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
+		s.wait(pollEvery)
+		if b.op.outcome.Unknown() {
+			item++ // it may be bought
+		}
+		// the promoted master has none
+		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" {
+			o := s.sawGone(replica)
+			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
+			return o
+		}
+		if item == boughtBehind || time.Since(last) > clientTimeout {
+			fail(fmt.Errorf("%w: no purchase after the promotion is known to be made", errLate))
+		}
+	}
+	unserved := time.Since(last)
+	o := s.sawGone(replica)
+	o.SecondsWithoutService = math.Round(10*unserved.Seconds()) / 10
+	return o
+}
+
+// fallBehind stops a replica that has all that was written, and fills its connection:
+// what is written after that stays in the master's memory, and dies with it. Neither of
+// the two notices at once, just as when packets are lost.
+func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
+	flood := s.keys.Market() + "flood" // in the same slot, by its braces
+	s.replicates(master, flood)
+	s.pauses(replica)
+	const much, enough, settles = 1 << 20, 4 << 20, 20 * time.Millisecond
+	block := strings.Repeat("x", much)
+	for {
+		if s.unsent(master) >= enough {
+			s.wait(settles)
+			if s.unsent(master) >= enough {
+				return
+			}
+		}
+		check(master.Set(s.ctx, flood, block, 0).Err())
+	}
+}
+
+// unsent is how many bytes a master could not send to its replica.
+func (s *setup) unsent(master *backend.Conn) (bytes int) {
+	clients := must(master.Do(s.ctx, "client", "list", "type", "replica").Text())
+	for _, field := range strings.Fields(clients) {
+		_, _ = fmt.Sscanf(field, "omem=%d", &bytes)
+	}
+	return bytes
+}
+
+// sawGone counts the market, and the purchases that were acknowledged and are gone, which
+// is no mistake of the scheme. Other harm is one: a purchase is one write, so the new
+// master has what it had at some time, and what was done since.
+func (s *setup) sawGone(replica int) observed {
+	check(s.endClients())
+	check(backend.Await(s.ctx, pollEvery, func() error {
+		master, err := s.cluster.Master(s.ctx, s.keys.Market())
+		if err == nil && master != replica {
+			err = fmt.Errorf("%s has not taken the place of %s", s.cluster.Addrs()[replica], s.cluster.Addrs()[master])
+		}
+		if err == nil {
+			s.conn, err = s.server.Dialer(s.keys.Market())(s.ctx)
+		}
+		return err
+	}))
+	own(s, s.conn)
+	after := s.snapshot()
+	sold, again, gone := map[market.ItemID]bool{}, false, 0
+	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
+		if !op.outcome.Applied() {
+			return false
+		}
+		again = again || sold[op.Order.Item]
+		sold[op.Order.Item] = true
+		if after.Inventory[op.Order.Buyer][op.Order.Item] {
+			return false
+		}
+		gone++
+		return true
+	})
+	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
+	if o.Harm != verify.NoHarm {
+		return o
+	}
+	o.Gone = gone
+	if gone > 0 {
+		o.Harm = verify.PurchasesGone
+		o.Why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
+	}
+	if again {
+		o.Why += ", and an item of them was sold again: two buyers were told that it is theirs"
+	}
+	return o
+}

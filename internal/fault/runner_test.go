@@ -1,0 +1,437 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// custom is a scenario of a test's own.
+func custom(run func(*setup) observed) Scenario {
+	return Scenario{Name: "custom", Title: "a test's own", run: func(s *setup) observed {
+		s.strikes(true, "")
+		return run(s)
+	}}
+}
+
+// patient is custom where a machine that stands still for a moment does not
+// matter: no lease ends meanwhile.
+func patient(run func(*setup) observed) Scenario {
+	sc := custom(run)
+	sc.Lease = time.Minute
+	return sc
+}
+
+// TestNothingArrived: where what a scenario makes fail is not seen to arrive,
+// nothing was survived, and the cell says so.
+func TestNothingArrived(t *testing.T) {
+	r := startRunner(t)
+	for why, run := range map[string]func(*setup){
+		"nothing was seen to fail in it": func(s *setup) {
+			a := s.client("A")
+			a.buy(s.item(0))
+			a.ends()
+		},
+		"no such command came": func(s *setup) {
+			proxy := s.marketProxy()
+			a := s.client("A")
+			trap := proxy.LoseReply(wire.Match{Nth: 1000})
+			a.buy(s.item(0))
+			a.ends()
+			s.spring(trap)
+		},
+	} {
+		forgets := Scenario{Name: "forgets", run: func(s *setup) observed {
+			run(s)
+			return s.saw(verify.NotAsked, "it is safe")
+		}}
+		f, err := r.runCell(t.Context(), cell{forgets, scheme(t, "watch")})
+		if err != nil || f.Verdict != verify.NotApplicable || f.Why != why {
+			t.Errorf("%+v, %v; want not applicable, because %q", f, err, why)
+		}
+	}
+}
+
+// clusterDown is what a node of a cluster answers that misses most of the others.
+type clusterDown struct{}
+
+func (clusterDown) Error() string { return "CLUSTERDOWN The cluster is down" }
+func (clusterDown) RedisError()   {}
+
+// TestLateRunsAreRepeated: a machine that was too slow is no finding, nor is one whose
+// cluster fell apart meanwhile.
+func TestLateRunsAreRepeated(t *testing.T) {
+	r := startRunner(t)
+	for _, c := range []struct {
+		late, runs int
+		why        error
+	}{
+		{0, 1, nil}, {attempts - 1, attempts, errLate}, {attempts, attempts, errLate}, {1, 2, clusterDown{}},
+	} {
+		runs := 0
+		f, err := r.runCell(t.Context(), cell{patient(func(s *setup) observed {
+			runs++
+			if runs <= c.late {
+				check(c.why)
+				return observed{Harm: verify.SoldTwice, Why: "late"}
+			}
+			return observed{Harm: verify.NoHarm, Why: "in time"}
+		}), scheme(t, "watch")})
+		if runs != c.runs {
+			t.Errorf("late %d times, run %d times, want %d", c.late, runs, c.runs)
+		}
+		if c.late < attempts && (err != nil || f.Why != "in time") {
+			t.Errorf("late %d times: %+v, %v", c.late, f, err)
+		}
+		if c.late == attempts && !errors.Is(err, errLate) {
+			t.Errorf("always late: %+v, %v; want errLate", f, err)
+		}
+	}
+}
+
+// TestStoodStill: where the program was stopped for longer than the times of a scenario
+// allow, nothing is said of the scheme.
+func TestStoodStill(t *testing.T) {
+	watch := watchStillness(lookEvery)
+	if stood := watch.end(); stood > time.Second {
+		t.Errorf("it stood still for %s", stood)
+	}
+	for _, c := range []struct {
+		times int
+		want  verify.Verdict
+	}{{0, "sold twice"}, {1, "sold twice"}, {attempts, verify.Unavailable}} {
+		runs := 0
+		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(*setup) observed {
+			runs++
+			if runs <= c.times {
+				stopMyself(t, TTL*3/10)
+			}
+			return observed{Harm: verify.SoldTwice, Why: "seen"}
+		}), scheme(t, "watch")})
+		named := strings.HasPrefix(f.Why, "the machine stood still for ")
+		if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
+			t.Errorf("stopped %d times: %+v, %v; want %s", c.times, f, err, c.want)
+		}
+	}
+}
+
+// TestClientStoodStill is the same where somebody else has stopped a client alone. A
+// pause of the scenario is none.
+func TestClientStoodStill(t *testing.T) {
+	for _, stops := range []func(c *client){
+		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL * 3 / 10); c.check(c.process.Resume()) },
+		func(c *client) { c.pause(); c.setup.wait(TTL * 3 / 10); c.resume() },
+	} {
+		var paused bool
+		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+			c := s.client("a client")
+			stops(c)
+			c.buy(1)
+			c.finish()
+			paused = c.paused
+			return observed{Harm: verify.SoldTwice, Why: "seen"}
+		}), scheme(t, "watch")})
+		want := verify.Verdict("sold twice")
+		if !paused {
+			want = verify.Unavailable
+		}
+		if err != nil || f.Verdict != want {
+			t.Errorf("paused %v: %+v, %v; want %s", paused, f, err, want)
+		}
+	}
+}
+
+// TestServerStoodStill is the same where somebody else has stopped a server alone, whose
+// locks then run out: the scenario is played again, and not played in the end. A pause of
+// the scenario is none.
+func TestServerStoodStill(t *testing.T) {
+	testkit.Local(t) // an embedded server cannot be stopped alone
+
+	for _, c := range []struct {
+		name  string
+		stops func(s *setup)
+		times int
+		want  verify.Verdict
+	}{
+		{"the market's, once", func(s *setup) { s.stopsAlone(s.server.Process) }, 1, "sold twice"},
+		{"the market's, always", func(s *setup) { s.stopsAlone(s.server.Process) }, attempts, verify.Unavailable},
+		{"that of the locks", func(s *setup) { s.stopsAlone(s.locksApart().Process) }, attempts, verify.Unavailable},
+		{"by the scenario", func(s *setup) {
+			server := s.locksApart()
+			s.pauses(server)
+			s.wait(TTL * 3 / 10)
+			check(server.Resume())
+		}, attempts, "sold twice"},
+		{"killed", func(s *setup) { check(s.locksApart().Kill()); s.wait(TTL * 3 / 10) }, attempts, "sold twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.want == verify.Unavailable && !testkit.Long() {
+				t.Skip("it is played ten times: set MARKETSIM_LONG=all")
+			}
+			runs := 0
+			f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+				runs++
+				if runs <= c.times {
+					c.stops(s)
+				}
+				return observed{Harm: verify.SoldTwice, Why: "seen"}
+			}), scheme(t, "watch")})
+			named := strings.HasPrefix(f.Why, "a server stood still for ")
+			if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
+				t.Errorf("%+v, %v after %d runs; want %s", f, err, runs, c.want)
+			}
+			if again := c.times == 1; again && runs != 2 {
+				t.Errorf("it was played %d times, and is to be played again once", runs)
+			}
+		})
+	}
+}
+
+// TestStalledServerAccusesNobody: a renewal waits for a server that stands still, and the
+// lease runs out. That was called a sale to two buyers.
+func TestStalledServerAccusesNobody(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("a scenario is played ten times: set MARKETSIM_LONG=all")
+	}
+	t.Parallel()
+	testkit.Local(t) // an embedded server cannot be stopped alone
+	stuck := named(t, "stuck-goroutine")
+	play := stuck.run
+	stuck.run = func(s *setup) observed {
+		stops := time.AfterFunc(TTL/2, func() { // while the holder is held before its write
+			_ = s.server.Pause()
+			time.AfterFunc(TTL, func() { _ = s.server.Resume() })
+		})
+		defer stops.Stop()
+		return play(s)
+	}
+	f, err := startRunner(t).runCell(t.Context(), cell{stuck, scheme(t, "set-px+watchdog")})
+	if err != nil || f.Verdict != verify.Unavailable || !strings.HasPrefix(f.Why, "a server stood still for ") {
+		t.Errorf("%+v, %v; want that it is not played", f, err)
+	}
+}
+
+// stopsAlone stops a process for a while, behind the scenario's back.
+func (s *setup) stopsAlone(p *backend.Process) {
+	check(p.Pause())
+	s.wait(TTL * 3 / 10)
+	check(p.Resume())
+}
+
+// stopMyself stops this process for a while, which another one starts again.
+func stopMyself(t *testing.T, d time.Duration) {
+	t.Helper()
+	me := os.Getpid()
+	script := fmt.Sprintf("kill -STOP %d; /bin/sleep %.3f; kill -CONT %d", me, d.Seconds(), me)
+	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestNeverIsSeenTwice: a machine that was slow once does not make a lock one
+// that is never free.
+func TestNeverIsSeenTwice(t *testing.T) {
+	r := startRunner(t)
+	for _, c := range []struct {
+		seen []verify.KeptOut
+		want verify.KeptOut
+	}{
+		{[]verify.KeptOut{verify.NeverIn, verify.NeverIn}, verify.NeverIn},
+		{[]verify.KeptOut{verify.NeverIn, verify.LeaseRanOut}, verify.LeaseRanOut},
+		{[]verify.KeptOut{verify.AtOnce}, verify.AtOnce},
+	} {
+		left := c.seen
+		f, err := r.runCell(t.Context(), cell{patient(func(*setup) observed {
+			kept := left[0]
+			left = left[1:]
+			return observed{Harm: verify.NoHarm, KeptOut: kept, Why: "seen"}
+		}), scheme(t, "watch")})
+		if err != nil || f.KeptOut != c.want || len(left) != 0 {
+			t.Errorf("%v: %+v, %v, %d runs fewer", c.seen, f, err, len(left))
+		}
+	}
+}
+
+func TestSchemeThatCannotBeOpened(t *testing.T) {
+	c := withQuiet()
+	kind := c.Locks[len(c.Locks)-1]
+	kind.Name = "nobody" // no child knows it
+	c.Locks = append(c.Locks, kind)
+	nobody, err := Of(c, "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), nobody})
+	if err == nil || !strings.Contains(err.Error(), `unknown lock "nobody"`) || f.Verdict != verify.Stopped {
+		t.Errorf("%+v, %v; want the child's own words", f, err)
+	}
+}
+
+// TestClientThatDies of itself is the environment's failure, and says nothing
+// about the scheme.
+func TestClientThatDies(t *testing.T) {
+	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+		a := s.client("A")
+		a.buyUntil(s.item(0), step.BeforeWrite)
+		if err := a.process.Kill(); err != nil { // behind the client's back
+			t.Error(err)
+		}
+		a.ends()
+		return observed{Harm: verify.NoHarm, Why: "it died"}
+	}), scheme(t, "watch")})
+	if err == nil || !strings.Contains(err.Error(), "client A: it ended") {
+		t.Errorf("%v, want that client A ended", err)
+	}
+}
+
+func TestClientThatComesElsewhere(t *testing.T) {
+	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+		a := s.client("A")
+		a.buyUntil(s.item(0), step.Half)
+		return observed{Harm: verify.NoHarm, Why: "it got there"}
+	}), scheme(t, "watch")})
+	if err == nil || !strings.Contains(err.Error(), "(applied)") {
+		t.Errorf("%v, want where it was and its outcome", err)
+	}
+}
+
+// TestLockThatDoesNotSayThatItWaits is not played, and the reason is what it lacks.
+// The machine is not to blame.
+func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
+	t.Parallel()
+	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "clock-ahead"), scheme(t, "quiet")})
+	if err != nil || f.Verdict != verify.Unavailable || !strings.Contains(f.Why, "step.Waiting") {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestClientThatIsRefusedLate: an operation that was given up before anything was sent
+// tells of the machine, and is made again.
+func TestClientThatIsRefusedLate(t *testing.T) {
+	c := &client{name: "A", op: &operation{done: true, outcome: Outcome{Reason: "not_sent", Error: "no time"}}}
+	c.setup = &setup{ctx: t.Context()}
+	c.events = make(chan event, 1)
+	c.events <- event{Done: &c.op.outcome}
+	if err := guard(func() { c.reaches(step.BeforeWrite) }); !errors.Is(err, errLate) {
+		t.Errorf("%v, want errLate", err)
+	}
+}
+
+// TestEnvironmentThatLacksSomething is a finding; any other failure is an error.
+func TestEnvironmentThatLacksSomething(t *testing.T) {
+	r := startRunner(t)
+	lacking := custom(func(s *setup) observed {
+		fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
+		return observed{Harm: verify.SoldTwice, Why: ""}
+	})
+	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
+	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
+		t.Errorf("%+v, %v; want not played, and why in one line", f, err)
+	}
+}
+
+// TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
+func TestRunEndsWithTheFirstFailure(t *testing.T) {
+	errFire := errors.New("fire")
+	fails := custom(func(s *setup) observed { fail(errFire); return observed{Harm: verify.NoHarm, Why: ""} })
+	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
+	var reported []verify.Finding
+	schemes := []Scheme{scheme(t, "watch")}
+	res := NewResult("", []Scenario{inapplicable, fails}, schemes)
+	err := startRunner(t).Run(t.Context(), res, []Scenario{inapplicable, fails}, schemes,
+		func(f verify.Finding) { reported = append(reported, f) })
+	found := res.Findings
+	stopped := verify.Finding{
+		Scenario: "custom", Subject: "watch", Verdict: verify.Stopped, Why: "scenario custom with watch: fire",
+	}
+	if !errors.Is(err, errFire) || len(found) != 2 || len(reported) != 1 || found[1] != stopped ||
+		found[0] != reported[0] || found[0].Verdict != verify.NotApplicable {
+		t.Errorf("found %v, reported %v, %v", found, reported, err)
+	}
+}
+
+// TestBrokenPromise: harm counts against a lock only if it had promised otherwise.
+func TestBrokenPromise(t *testing.T) {
+	promising := lock.Promises{Exclusive: true}
+	for _, c := range []struct {
+		promise string
+		made    lock.Promises
+		verdict verify.Verdict
+		want    string
+	}{
+		{"exclusive", promising, verify.Verdict(verify.TwoHolders), "exclusive"},
+		{"exclusive", promising, verify.Verdict(verify.SoldTwice), "exclusive"},
+		{"exclusive", promising, verify.StuckForGood, ""},
+		{"survives a crash", lock.Promises{SurvivesCrash: true}, verify.StuckForGood, "survives a crash"},
+		{"exclusive", promising, verify.StuckForTTL, ""},
+		{"exclusive", promising, verify.Safe, ""},
+		{"exclusive", promising, verify.NotApplicable, ""},
+		{"exclusive", promising, verify.Unavailable, ""},
+		{"exclusive", lock.Promises{}, verify.Verdict(verify.SoldTwice), ""},
+		{"survives node loss", lock.Promises{SurvivesNodeLoss: true}, verify.Failing, "survives node loss"},
+		{"fair", promising, verify.Verdict(verify.SoldTwice), ""},
+		{"", promising, verify.Verdict(verify.SoldTwice), ""},
+	} {
+		if got := (Scenario{Promise: c.promise}).broken(c.made, c.verdict); got != c.want {
+			t.Errorf("%+v: broken %q", c, got)
+		}
+	}
+}
+
+// TestCancelledRun ends while a client is held, and another is stopped.
+func TestCancelledRun(t *testing.T) {
+	r := startRunner(t)
+	before := children(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f, err := r.runCell(ctx, cell{custom(func(s *setup) observed {
+		a, b := s.client("A"), s.client("B")
+		for _, x := range []*client{a, b} {
+			x.buyUntil(s.item(0), step.BeforeWrite)
+		}
+		a.pause()
+		if n := children(t) - before; n != 2 {
+			t.Errorf("%d child processes, want 2", n)
+		}
+		cancel()
+		s.wait(clientTimeout)
+		return observed{Harm: verify.SoldTwice, Why: "nobody waited"}
+	}), scheme(t, "watch")})
+	if !errors.Is(err, context.Canceled) || f.Verdict != verify.Stopped {
+		t.Errorf("%+v, %v; want context.Canceled", f, err)
+	}
+	if n := children(t) - before; n != 0 {
+		t.Errorf("%d child processes are left", n)
+	}
+}
+
+// TestNothingIsLeft runs with servers of a setup's own, and looks for processes
+// afterwards. Goroutines are looked for after all tests.
+func TestNothingIsLeft(t *testing.T) {
+	before := children(t)
+	r, err := StartRunner(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := []Scenario{named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead")}
+	found, err := r.run(t.Context(), cross(scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}), Parallel, nil)
+	if err := errors.Join(err, r.Close()); err != nil || len(found) != 6 {
+		t.Errorf("%v, %v", found, err)
+	}
+	if n := children(t) - before; n != 0 {
+		t.Errorf("%d child processes are left", n)
+	}
+}

@@ -1,0 +1,401 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// Leases that last longer than what happens to a server.
+const (
+	restartLease  = 6 * time.Second
+	electionLease = 10 * time.Second
+)
+
+// serverFaults are scenarios in which the servers of the locks die.
+var serverFaults = []Scenario{{
+	Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
+	Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
+}, {
+	Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
+	Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
+}, {
+	Name:    "server-stalls",
+	Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
+	Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
+	run: func(s *setup) observed { return serverStalls(s, step.Read) },
+}, {
+	Name:  "server-stalls-late",
+	Title: "the same, but the holder has checked its lease before the server stands still",
+	Needs: "redis-server, Unix signals", Applies: inRedis,
+	run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
+}, {
+	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
+	Title: "the Redis of the locks evicts by volatile-ttl: " +
+		"its memory is full of keys without an expiry while the lock is held",
+}, {
+	Name: "oom", Needs: "redis-server", Applies: inRedis, run: outOfMemory,
+	Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
+},
+	redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
+	redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
+	redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
+	{
+		Name: "redlock-restart", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
+		Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
+	}, {
+		Name: "redlock-expiry", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
+		Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
+	}, {
+		Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
+		Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
+		Applies: lockThat(func(s Scheme) bool { return !s.Lock.Needs.InRedis() }, "no session holds its lock"),
+		run:     leaderKilled,
+	}}
+
+var inRedis = lockThat(func(s Scheme) bool { return s.Lock.Needs.InRedis() },
+	"its lock is not in Redis, and its servers keep what they know on disk")
+
+// onOneRedis is inRedis without locks on several masters.
+func onOneRedis(s Scheme) string {
+	if s.Lock.Needs == lock.NeedsMasters {
+		return "its lock is on several masters: see the redlock scenarios"
+	}
+	return inRedis(s)
+}
+
+var onMasters = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsMasters },
+	"its lock is not on several masters")
+
+// besideHolder holds a buyer just before it writes, strikes the servers, and has another
+// buy the same item before the first goes on, and then one whose lock is free and was
+// used. before is called before the first begins.
+func besideHolder(s *setup, before, strike func(), how string) observed {
+	lister, a := s.client("S"), s.client("A")
+	// Under the item's lock, as every item was listed: a fence has begun to count.
+	lister.list(s.spare(0))
+	if o := lister.ends(); !o.Applied() {
+		fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
+	}
+	for range 4 { // so that the lock has been used, and is free when servers forget it
+		lister.buyAt(price+1, s.item(0)) // is refused under the lock: the item stays
+		lister.ends()
+	}
+	before()
+	item := s.spare(0).Item
+	start := a.buyUntil(item, step.BeforeWrite)
+	strike()
+	b := s.client("B") // connects to what there is now
+	in := s.getsBeside(b, item, start)
+	s.checkInTime(start) // or the lease has run out, which is another story
+	first := a.finish()
+	b.finish()
+	kept := s.newcomer(b, s.item(0))
+	otherwise := "nobody else gets in beside the holder"
+	switch {
+	case kept == verify.CounterCaughtUp:
+		otherwise = how + "; after that, newcomers are refused as stale for a while"
+	case in && first.Reason == "stale":
+		otherwise = how + "; the market refused the first write as stale"
+	case in:
+		otherwise = how + "; the first write was refused (" + first.Reason + ")"
+	}
+	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
+}
+
+// getsBeside has a client try to buy an item whose lock is held, and reports whether it
+// comes to its write. While it is refused as stale it tries again: a counter that began
+// anew may reach the fence of the holder.
+func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool {
+	for {
+		c.buy(item, at(step.BeforeWrite))
+		at := c.held(s.ttl / 4)
+		if !c.op.done || c.op.outcome.Reason != "stale" || time.Since(since) > s.ttl/2 {
+			return at == step.BeforeWrite
+		}
+	}
+}
+
+// newcomer says how long a client is kept out of a lock that is free. While it is
+// refused as stale, it tries again.
+func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
+	for start, stale := time.Now(), false; ; stale = true {
+		c.buy(item)
+		in := c.getsIn(s.forGood())
+		switch {
+		case c.op.outcome.Reason == "stale" && time.Since(start) < s.forGood():
+		case c.op.outcome.Reason == "stale":
+			return verify.NeverIn
+		case stale && in:
+			return verify.CounterCaughtUp
+		default:
+			return s.kept(c, c.op.began, in)
+		}
+	}
+}
+
+// forgets does something, after which one server of the locks is to know less than
+// another, or itself, did before.
+func (s *setup) forgets(before, after *backend.Server, does func()) {
+	knew := s.known(before)
+	does()
+	if len(knew) > 0 && maps.Equal(knew, s.known(after)) {
+		fail(fmt.Errorf("%w: the lock was replicated", errLate))
+	}
+	s.strikes(len(knew) > 0, "lock and money fall together, see master-promoted")
+}
+
+// known is what private servers of the locks hold, by their number and key.
+func (s *setup) known(servers ...*backend.Server) map[string]string {
+	known := map[string]string{}
+	for i, server := range servers {
+		conn := s.dial(server)
+		for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
+			known[fmt.Sprint(i, key)], _ = conn.Dump(s.ctx, key).Result() // it may have expired
+		}
+	}
+	return known
+}
+
+// lockServers are those of the locks of the clients to come: one server apart from the
+// market's, or several masters.
+func (s *setup) lockServers() []*backend.Server {
+	if s.scheme.FusesLock() {
+		unplayable("its lock is with its market, on a server that other scenarios use, too")
+	}
+	if s.masters == nil {
+		return []*backend.Server{s.locksApart()}
+	}
+	return s.masters
+}
+
+func restartedEmpty(s *setup) observed {
+	server := s.locksApart()
+	restart := func() { check(server.Restart(s.ctx)) }
+	return besideHolder(s, func() {}, func() { s.forgets(server, server, restart) },
+		"the server comes back empty, and another gets in beside the holder")
+}
+
+// serverStalls stops the servers of the locks while a buyer is at a step and another waits.
+func serverStalls(s *setup, holder step.Name) observed {
+	all := s.lockServers()
+	conn := s.dial(all[0])
+	a, b := s.client("A"), s.client("B")
+	lease := a.buyUntil(s.item(0), holder)
+	s.pauses(all...)
+	b.buy(s.item(0))
+	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
+	defer cancel()
+	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
+	// A client need not wait for servers that do not answer.
+	_, gaveUp := b.endsWithin(time.Millisecond)
+	for _, server := range all {
+		check(server.Resume())
+	}
+	if gaveUp {
+		began := b.op.began
+		b.buy(s.item(0))
+		b.op.began = began
+	}
+	kept := s.keptOut(b, lease)
+	return s.tookOver(a.finish(), b, kept)
+}
+
+// failover gives the locks a master with a replica that falls behind, and is
+// promoted when the master dies.
+func failover(s *setup) observed {
+	master := s.locksApart()
+	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
+	host, port, _ := net.SplitHostPort(link.Addr())
+	replica := s.redis(master.Target.Password, "--replicaof", host, port)
+	fallBehind := func() {
+		s.replicates(s.dial(master), "written")
+		link.Partition()
+	}
+	promote := func() {
+		check(master.Kill())
+		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
+		s.config.Locks = new(endpointOf(replica.Target)) // for the clients to come
+	}
+	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
+		"the replica lacks what the master had, and another gets in beside the holder")
+}
+
+// replicates writes a key, and returns when the server's one replica has it.
+func (s *setup) replicates(conn *backend.Conn, key string) {
+	check(conn.Set(s.ctx, key, "", 0).Err())
+	if n := must(conn.Wait(s.ctx, 1, clientTimeout).Result()); n != 1 {
+		fail(fmt.Errorf("%w: %d replicas have what was written", errLate, n))
+	}
+}
+
+// locksApart starts a Redis for the locks of the clients to come, apart from the market's.
+func (s *setup) locksApart() *backend.Server {
+	server := s.redis("")
+	s.config.Locks = new(endpointOf(server.Target))
+	return server
+}
+
+// redis starts a Redis for locks, with a random password if none is given. As a
+// master it syncs a replica at once.
+func (s *setup) redis(password string, args ...string) *backend.Server {
+	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
+	if err != nil {
+		fail(fmt.Errorf("a Redis for the locks: %w", err))
+	}
+	s.listenTo(server)
+	return own(s, server)
+}
+
+func redlockDown(name, title string, n int, promise string) Scenario {
+	return Scenario{
+		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
+		run: func(s *setup) observed {
+			a, b := s.client("A"), s.client("B")
+			for i := range n {
+				check(s.masters[i].Kill())
+			}
+			s.strikes(true, "") // every client asks all masters
+			start := a.buy(s.item(0), at(step.BeforeWrite))
+			if a.held(clientTimeout) == "" {
+				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
+			}
+			in := b.comesBeside(s.item(0), start, a)
+			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
+		},
+	}
+}
+
+func redlockRestart(s *setup) observed {
+	check(errors.Join(s.masters[3].Kill(), s.masters[4].Kill()))
+	restart := func() { // of the masters on which the lock was taken, 0, 1 and 2, one forgets it
+		for _, i := range []int{2, 3, 4} {
+			check(s.masters[i].Restart(s.ctx))
+		}
+	}
+	return besideHolder(s, func() {}, func() { s.forgets(s.masters[2], s.masters[2], restart) },
+		"one master forgets, two return, and another gets in beside the holder")
+}
+
+// redlockExpiry lets the holder reach masters 0, 1 and 2 only, and the next one
+// all of them.
+func redlockExpiry(s *setup) observed {
+	all := s.config.Masters
+	proxies := s.lockProxies()
+	for _, p := range proxies[3:] {
+		p.Disconnect()
+	}
+	conn := s.dial(s.masters[2])
+	expire := func() { // whatever would expire one day, as when the server's clock jumps to that day
+		for _, key := range must(conn.Keys(s.ctx, "*").Result()) {
+			if must(conn.PTTL(s.ctx, key).Result()) > 0 {
+				check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+			}
+		}
+	}
+	return besideHolder(s, func() {}, func() {
+		s.forgets(s.masters[2], s.masters[2], expire)
+		s.config.Masters = all
+	}, "the lock expires early on one master, two return, and another gets in beside the holder")
+}
+
+func leaderKilled(s *setup) observed {
+	start, addrs := servers.StartEtcd, &s.config.Etcd
+	if s.scheme.Lock.Needs == lock.NeedsZooKeeper {
+		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
+	}
+	three := own(s, must(start(s.ctx, 3)))
+	s.listenToMembers(three)
+	*addrs = three.Addrs()
+	killLeader := func() {
+		ctx, cancel := context.WithTimeout(s.ctx, clientTimeout)
+		defer cancel()
+		leader := must(three.Leader(ctx))
+		check(three.Members[leader].Kill())
+		s.strikes(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
+	}
+	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
+}
+
+// evicted puts the lock among 6,000 keys without an expiry, and fills the memory
+// for a moment while it is held.
+func evicted(s *setup) observed {
+	var others []any
+	for i := range 6000 {
+		others = append(others, fmt.Sprint("other:", i), "")
+	}
+	all := s.limited("volatile-ttl")
+	for _, server := range all {
+		check(s.dial(server).MSet(s.ctx, others...).Err())
+	}
+	return besideHolder(s, func() {}, func() {
+		knew := s.known(all...)
+		for _, server := range all {
+			s.filled(server)()
+			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
+				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
+			}
+		}
+		if maps.Equal(knew, s.known(all...)) {
+			cannot("it has no key here that expires, and only those are evicted")
+		}
+	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
+}
+
+// outOfMemory fills the memory while the lock is held, until the holder has
+// released it and another has tried.
+func outOfMemory(s *setup) observed {
+	all := s.limited("noeviction")
+	a, b := s.client("A"), s.client("B")
+	b.buys(s.item(0)) // loads the scripts
+	a.lists(0)
+	var makeRoom []func()
+	for _, server := range all {
+		makeRoom = append(makeRoom, s.filled(server))
+	}
+	a.finish()
+	b.buy(s.item(1))
+	o, ended := b.endsWithin(s.ttl / 4)
+	for _, free := range makeRoom {
+		free()
+	}
+	b.ends()
+	kept, taking := b.keptFrom(s.spare(0).Item, a.op.began), "another order fails"
+	if ended && o.Applied() {
+		taking = "another lock is taken"
+	}
+	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
+}
+
+func (s *setup) limited(policy string) []*backend.Server {
+	all := s.lockServers()
+	for _, server := range all {
+		conn := s.dial(server)
+		check(conn.ConfigSet(s.ctx, "maxmemory", "8mb").Err())
+		check(conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
+	}
+	return all
+}
+
+// filled fills the memory of a private server until makeRoom is called. One command
+// may exceed the limit; those after it make the server evict what it may, and are
+// refused if that is not enough.
+func (s *setup) filled(server *backend.Server) (makeRoom func()) {
+	conn := s.dial(server)
+	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
+	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
+	return func() { check(conn.Del(s.ctx, "more").Err()) }
+}

@@ -1,0 +1,345 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// What a market is seeded with.
+const (
+	seller   = market.UserID(1)
+	accounts = 10
+	funds    = 1000 // coins of each account
+	price    = 40   // coins of each item
+	offered  = 12   // items that are listed when a scenario begins
+)
+
+// errLate ends a run in which this machine was too slow to tell the scheme's
+// fault from its own.
+var errLate = errors.New("the machine was too slow for this scenario's short leases")
+
+// errUnclear ends a run in which a lock does not tell a scenario what that has to know.
+var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), " +
+	"or that it does so for good, by giving up in time (parameter timeout)")
+
+// A setup is one market with the clients and servers of one run of a scenario. A scenario
+// reads as a story because it handles no errors: where something fails, [fail] ends the
+// run, and [setup.attempt] returns the failure.
+type setup struct {
+	scheme Scheme
+	ttl    time.Duration // how long its leases last
+	ctx    context.Context
+	runner *Runner
+
+	server     *backend.Server // of the market
+	config     clientConfig    // of clients to come; a scenario may change it
+	conn       *backend.Conn
+	keys       market.Keys
+	first      market.ItemID    // of the seller's
+	listed     []market.Listing // when the scenario begins: the first few items
+	opening    market.Opening
+	granted    map[market.UserID]int64 // coins that accounts have beyond those of the opening
+	clients    []*client
+	operations []*operation
+	masters    servers.Redises  // of a lock that needs several
+	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
+	closers    backend.Closers  // what was started for this run alone
+
+	heartbeats []*heartbeat  // of the servers
+	stood      time.Duration // for how long one of them stood still that the scenario had not stopped
+
+	struck bool   // what the scenario makes fail was seen to fail: see strikes
+	missed string // why it was not, if so
+	// For how many somebody was kept out, at most, until one ran out or a waiter gave up.
+	leases float64
+}
+
+type failure struct{ err error } // what fail panics with, and guard recovers
+
+// fail ends the run with an error that is not nil, and does not return. Only the
+// goroutine that runs guard may call it.
+func fail(err error) { panic(failure{err}) }
+
+// cannot ends the run of a scenario that cannot happen to the scheme, and says why.
+func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
+
+// unplayable ends the run of a scenario that can happen to the scheme, but cannot be
+// played with it on any machine.
+func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
+
+// strikes notes whether what is to fail was seen to fail. If it never was, the cell does
+// not apply: otherwise says why.
+func (s *setup) strikes(arrived bool, otherwise string) {
+	s.struck = s.struck || arrived
+	if !arrived {
+		s.missed = otherwise
+	}
+}
+
+// check ends the run at an error. A cluster whose nodes this machine held up for too long
+// redirects or refuses clients.
+func check(err error) {
+	if backend.Redirected(err) {
+		err = fmt.Errorf("%w: %w", errLate, err)
+	}
+	if err != nil {
+		fail(err)
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// attempt makes the market, runs a scenario until it ends or fails, and ends
+// everything. It returns what failed.
+func (s *setup) attempt(onCluster bool, run func()) error {
+	err := guard(func() {
+		s.prepare(onCluster)
+		run()
+	})
+	s.endHeartbeats()
+	return errors.Join(err, s.endClients(), s.closers.Close())
+}
+
+// guard runs something until it ends or fails, and returns the failure.
+func guard(run func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.err
+		default: // a defect of this program
+			panic(r)
+		}
+	}()
+	run()
+	return nil
+}
+
+func (s *setup) prepare(onCluster bool) {
+	s.scheme = must(s.scheme.lasting(s.ttl))
+	s.server = s.runner.Market
+	if onCluster {
+		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
+		s.server = s.cluster.Server
+		s.listenTo(s.cluster.Redises...)
+	} else {
+		s.listenTo(s.server)
+	}
+	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
+	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
+	if cluster := s.server.Cluster(); cluster != nil {
+		s.config.Market.Cluster = true
+		// A busy machine may have held up a master for so long that its replica took over.
+		check(cluster.Refresh(s.ctx))
+	}
+	s.keys = must(market.NewKeys(s.config.Prefix))
+	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
+	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
+	s.granted = map[market.UserID]int64{}
+	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
+	check(market.Seed(s.ctx, s.conn.Client, s.keys, s.opening))
+	s.first = must(market.Mint(s.ctx, s.conn.Client, s.keys, seller))
+	for i := range offered {
+		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
+	}
+	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
+	if s.scheme.Lock.Needs != lock.NeedsMasters {
+		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
+		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
+		s.listenToMembers(locks.PrivateZooKeeper)
+		s.listenToMembers(locks.PrivateEtcd)
+		return
+	}
+	locks := own(s, must(servers.ForLock(s.ctx, servers.Addresses{}, string(lock.NeedsMasters))))
+	s.masters = locks.PrivateMasters
+	s.listenTo(s.masters...)
+	for _, t := range locks.Masters {
+		s.config.Masters = append(s.config.Masters, endpointOf(t))
+	}
+}
+
+func (s *setup) snapshot() market.Snapshot {
+	return must(market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts))
+}
+
+// own returns something that is closed with the setup.
+func own[T io.Closer](s *setup, c T) T {
+	s.closers = append(s.closers, c)
+	return c
+}
+
+// endClients kills all clients. The outcome of what they were still doing is unknown.
+func (s *setup) endClients() (err error) {
+	for _, c := range s.clients {
+		err = errors.Join(err, c.end())
+	}
+	return err
+}
+
+// item is the i-th listed item, from 0.
+func (s *setup) item(i int) market.ItemID { return s.first + market.ItemID(i) }
+
+// spare is the i-th item that the seller has not listed, from 0.
+func (s *setup) spare(i int) market.Listing {
+	return market.Listing{Item: s.first + offered + market.ItemID(i), Seller: seller, Price: price}
+}
+
+func (s *setup) fund(id market.UserID, coins int64) {
+	check(s.conn.HSet(s.ctx, s.keys.User(id), "funds", coins).Err())
+	s.granted[id] = coins - funds
+}
+
+func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
+
+func (s *setup) await(what <-chan struct{}) {
+	if !s.happens(what, clientTimeout) {
+		fail(errLate)
+	}
+}
+
+func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
+	select {
+	case <-what:
+		return true
+	case <-time.After(within):
+	case <-s.ctx.Done():
+		fail(s.ctx.Err())
+	}
+	return false
+}
+
+// forGood is how long a scenario watches: until an order has given up, after two leases,
+// and the next is kept out too.
+func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
+
+// kept says how long a client's operation was kept out. It was let in just now, or not at
+// all. lease is when the lease that may have kept it out began, at the earliest. The run
+// fails where that cannot be told.
+func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
+	since := time.Since(lease)
+	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
+	switch {
+	case in && c.op.done && !c.op.outcome.entered():
+		return verify.OrdersFail
+	case !in && c.op.gaveUp == 0:
+		fail(errUnclear)
+	case !in:
+		return verify.NeverIn
+	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
+		// both or neither, or what ran out was no lock
+		fail(errLate)
+	case ranOut:
+		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
+		return verify.LeaseRanOut
+	case !s.scheme.TakesLock(): // a dead client leaves nothing behind that keeps others out
+		return verify.NoLease
+	}
+	return verify.AtOnce
+}
+
+// keptOut watches a client's operation until it gets in, for as long as
+// forGood, and says what kept says.
+func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
+	return s.kept(c, lease, c.getsIn(s.forGood()))
+}
+
+// checkInTime fails the run as late if a lease that began at since may have
+// ended by now, or soon will.
+func (s *setup) checkInTime(since time.Time) {
+	if time.Since(since) > s.ttl*3/4 {
+		fail(errLate)
+	}
+}
+
+// marketProxy puts a proxy between the clients to come and the market. Their
+// locks do not use it.
+func (s *setup) marketProxy() *wire.Proxy {
+	s.config.Locks = cmp.Or(s.config.Locks, new(s.config.Market))
+	return s.proxy(&s.config.Market)
+}
+
+// lockProxies puts a proxy between the clients to come and each Redis that
+// their lock lives on.
+func (s *setup) lockProxies() (proxies []*wire.Proxy) {
+	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
+		return []*wire.Proxy{s.proxy(&s.config.Market)}
+	}
+	if s.masters == nil {
+		s.config.Locks = new(*cmp.Or(s.config.Locks, &s.config.Market))
+		return []*wire.Proxy{s.proxy(s.config.Locks)}
+	}
+	s.config.Masters = slices.Clone(s.config.Masters)
+	for i := range s.config.Masters {
+		proxies = append(proxies, s.proxy(&s.config.Masters[i]))
+	}
+	return proxies
+}
+
+// ensembleProxies puts a proxy between the clients to come and each ZooKeeper
+// or etcd server of their lock.
+func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
+	through := func(addrs []string) (all []string) {
+		for _, addr := range addrs {
+			p := own(s, must(wire.Start(addr)))
+			proxies, all = append(proxies, p), append(all, p.Addr())
+		}
+		return all
+	}
+	s.config.ZooKeeper, s.config.Etcd = through(s.config.ZooKeeper), through(s.config.Etcd)
+	return proxies
+}
+
+// proxy puts a proxy before a Redis for the length of the run: on a cluster,
+// before the market's master.
+func (s *setup) proxy(before *endpoint) *wire.Proxy {
+	target := before.target()
+	if before.Cluster {
+		target = s.server.Master(s.keys.Market())
+	}
+	p := own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
+	*before = endpointOf(target.Through(p.Addr()))
+	return p
+}
+
+// dial connects to a private server for the length of the run.
+func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }
+
+// recorded names the commands that a proxy sees while something happens.
+func (s *setup) recorded(p *wire.Proxy, happens func()) []string {
+	p.Record()
+	happens()
+	names := p.Commands()
+	if len(names) >= offered-1 {
+		fail(fmt.Errorf("the rehearsal took %d commands", len(names)))
+	}
+	return names
+}
+
+// sent names the commands of what a client does. If it connects in the midst of them more
+// often than it is meant to, a reply was late, and it has sent again. It may connect
+// first: its connection may have broken before.
+func sent(p *wire.Proxy, again int, does func()) []string {
+	p.Record()
+	does()
+	names := p.Commands()
+	if strings.Count(strings.Join(names[min(1, len(names)):], " "), "hello") > again {
+		fail(errLate)
+	}
+	return names
+}

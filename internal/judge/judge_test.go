@@ -1,0 +1,383 @@
+package judge_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// adapter is the environment variable that makes this test program the lock to be judged.
+const adapter = "MARKETSIM_TEST_ADAPTER"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(adapter); kind != "" {
+		adapt(kind)
+		return
+	}
+	testkit.VerifyNoLeaks(m)
+}
+
+// adapt is a lock that is taken by SET NX PX, and released as its kind says.
+func adapt(kind string) {
+	ctx := context.Background()
+	addr := os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
+	several := &redis.UniversalOptions{Addrs: []string{addr}, MaxRetries: -1}
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: 5 * time.Second,
+	})
+	ms, _ := strconv.Atoi(os.Getenv("LOCK_TTL_MS"))
+	name, token := "", ""
+	release := func() (int64, error) { return rdb.Del(ctx, name).Result() }
+	switch kind {
+	case "get-del":
+		release = func() (int64, error) {
+			if rdb.Get(ctx, name).Val() != token {
+				return 0, nil
+			}
+			return rdb.Del(ctx, name).Result()
+		}
+	case "stays":
+		release = func() (int64, error) {
+			rdb.Persist(ctx, name)
+			return 1, nil
+		}
+	case "TLS":
+		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
+	case "buy", "buy late", "buy again", "buy one item":
+		buys(ctx, rdb, kind)
+		return
+	case "compare", "polls seldom", "says one", "tells":
+		script := redis.NewScript(`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
+		release = func() (int64, error) { return script.Run(ctx, rdb, []string{name}, token).Int64() }
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		word := strings.Fields(in.Text())
+		switch {
+		case kind == "ends":
+			fmt.Fprintln(os.Stderr, "this is why")
+			return
+		case kind == "other words":
+			fmt.Println("certainly")
+		case kind == "no lock", kind == "own lock":
+			if kind == "own lock" {
+				rdb.Get(ctx, "configuration")
+			}
+			fmt.Println(map[bool]string{true: "acquired", false: "released"}[word[0] == "acquire"])
+		case kind == "TLS":
+			fmt.Println("error", rdb.Ping(ctx).Err())
+		case kind == "CLUSTER":
+			fmt.Println("error", redis.NewClusterClient(several.Cluster()).Ping(ctx).Err())
+		case kind == "SENTINEL":
+			several.MasterName = "mymaster"
+			fmt.Println("error", redis.NewFailoverClient(several.Failover()).Ping(ctx).Err())
+		case kind == "READONLY":
+			fmt.Println("error", rdb.Do(ctx, "readonly").Err())
+		case word[0] == "acquire":
+			name, token = word[1], rand.Text()
+			if kind == "tells" {
+				fmt.Fprintln(os.Stderr, "asked")
+			}
+			for !rdb.SetNX(ctx, name, token, time.Duration(ms)*time.Millisecond).Val() {
+				pause := 2 * time.Millisecond
+				// so that the lease seems longer than it is
+				if kind == "polls seldom" && strings.HasPrefix(name, "lease") {
+					pause = 400 * time.Millisecond
+				}
+				time.Sleep(pause)
+			}
+			fmt.Println(map[bool]string{true: "acquired 1", false: "acquired"}[kind == "says one"])
+		default:
+			n, err := release()
+			said := map[bool]string{true: "released", false: "lost"}[n == 1]
+			if err != nil {
+				said = "error " + err.Error()
+			}
+			fmt.Println(said)
+		}
+	}
+}
+
+// buys buys under WATCH: as it should, after reading before the WATCH, or once
+// more after an unknown outcome.
+func buys(ctx context.Context, rdb *redis.Client, kind string) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var word, item, buyer, seller string
+		var price int64
+		_, _ = fmt.Sscan(in.Text(), &word, &item, &buyer, &seller, &price)
+		said := ""
+		if kind == "buy one item" && item != "1" {
+			return
+		}
+		reads := func() {
+			listed, err := rdb.ZScore(ctx, "market:", item+"."+seller).Result()
+			funds, _ := rdb.HGet(ctx, "users:"+buyer, "funds").Int64()
+			if err != nil || int64(listed) != price {
+				said = "gone"
+			} else if funds < price {
+				said = "funds"
+			}
+		}
+		buy := func(tx *redis.Tx) error {
+			if kind != "buy late" {
+				reads()
+			}
+			if said != "" {
+				return nil
+			}
+			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.HIncrBy(ctx, "users:"+buyer, "funds", -price)
+				p.HIncrBy(ctx, "users:"+seller, "funds", price)
+				p.ZRem(ctx, "market:", item+"."+seller)
+				p.SAdd(ctx, "inventory:"+buyer, item)
+				return nil
+			})
+			return err
+		}
+		err := error(redis.TxFailedErr)
+		for errors.Is(err, redis.TxFailedErr) || err != nil && kind == "buy again" {
+			if kind == "buy late" {
+				reads()
+			}
+			err = rdb.Watch(ctx, buy, "market:", "users:"+buyer)
+		}
+		if err != nil {
+			said = "error " + err.Error()
+		}
+		fmt.Println(cmp.Or(said, "bought"))
+	}
+}
+
+// options judge this program as a lock of a kind.
+func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
+	t.Helper()
+	testkit.Local(t) // or there is nothing to judge it on
+	t.Setenv(adapter, kind)
+	b.Exhaustive, b.Schedules = true, 10_000
+	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
+}
+
+// retried tries with longer and longer leases, so that a machine that stands still
+// for a moment does not matter.
+func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
+	t.Helper()
+	var err error
+	for o.Lease = 500 * time.Millisecond; o.Lease <= 4*time.Second; o.Lease *= 2 {
+		err = do(o)
+		if err == nil {
+			return
+		}
+		t.Logf("with leases of %s: %v", o.Lease, err)
+	}
+	t.Error(err)
+}
+
+// A release by GET, then DEL, and one by DEL, free another's lock. One that lets it
+// last for ever keeps others out.
+func TestReplayOfAToken(t *testing.T) {
+	if os.Getenv("MARKETSIM_JUDGE") == "" {
+		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=all")
+	}
+	for _, c := range []struct {
+		kind, token string
+		harm        verify.Harm
+	}{
+		{"get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"stays", "x4/stays/lock/d1.d1.d1.d1.d2", verify.LockedOut},
+	} {
+		retried(t, options(t, c.kind, explore.Bounds{}), func(o judge.Options) error {
+			found, err := judge.Replay(t.Context(), o, c.token)
+			if err == nil && found.Harm != c.harm {
+				err = fmt.Errorf("%s: %v, want %s\n%s", c.kind, found.Violation, c.harm, found.Diagram)
+			}
+			return err
+		})
+	}
+}
+
+// What goes wrong with a later program is told, and what was found before it counts.
+func TestJudgeTellsOfALaterProgram(t *testing.T) {
+	retried(t, options(t, "buy one item", explore.Bounds{}), func(o judge.Options) error {
+		o.Purchase = true
+		r, err := judge.Judge(t.Context(), o)
+		if r == nil || len(r.Searches) != 2 || r.Searches[0].Why != "" {
+			return fmt.Errorf("%+v: %w", r, err)
+		}
+		if why := r.Searches[1].Why; !errors.Is(err, judge.ErrAdapter) || !strings.Contains(why, "has ended") {
+			t.Errorf("a program that does not buy from one account: %v, and stored is %q", err, why)
+		}
+		return nil
+	})
+}
+
+// finds checks which harms a search finds in a lock if its clients are stopped.
+// It takes a machine of its own.
+func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
+	t.Helper()
+	retried(t, o, func(o judge.Options) error {
+		r, err := judge.Run(t.Context(), o)
+		if err != nil {
+			return err
+		}
+		var harms []verify.Harm
+		for _, f := range r.Found {
+			harms = append(harms, f.Harm)
+		}
+		slices.Sort(harms)
+		if !slices.Equal(harms, want) {
+			return fmt.Errorf("%q: %q, want %q: %s", o.Command, harms, want, r)
+		}
+		return nil
+	})
+}
+
+var stops = explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause}}
+
+// alone skips a search that would conclude nothing while other tests run.
+func alone(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MARKETSIM_JUDGE") == "" {
+		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=all")
+	}
+}
+
+func TestJudgeFindsWhatIsWrong(t *testing.T) {
+	alone(t)
+	finds(t, options(t, "polls seldom", stops), verify.Outlived)
+	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
+}
+
+// A promise is kept only where something has put it to the test, and broken
+// where that shows the contrary.
+func TestJudgedPromises(t *testing.T) {
+	alone(t)
+	stopsOrDies := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
+	retried(t, options(t, "says one", stopsOrDies), func(o judge.Options) error {
+		r, err := judge.Judge(t.Context(), o)
+		if err != nil {
+			return err
+		}
+		var states []string
+		for _, p := range r.Promises {
+			states = append(states, p.State)
+		}
+		if want := []string{"kept", "kept", "kept", "unchecked", "broken", "kept"}; !slices.Equal(states, want) {
+			return fmt.Errorf("%q, want %q: %+v", states, want, r.Promises)
+		}
+		o.Within = 6 * o.Lease // the time ends while a client is stopped
+		r, err = judge.Judge(t.Context(), o)
+		if err == nil && r.Promises[0].State != "kept" {
+			err = fmt.Errorf("too little was searched: %+v", r.Promises)
+		}
+		if err == nil && strings.Contains(r.Promises[0].Why, "do not lead to the same points") {
+			err = fmt.Errorf("the machine was late: %+v", r.Promises)
+		}
+		const stopped = "; stopped by the time that it was given"
+		if err == nil && !strings.HasSuffix(r.Promises[0].Why, stopped) {
+			t.Errorf("it is not said how far it is kept: %+v", r.Promises)
+		}
+		return err
+	})
+}
+
+func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
+	alone(t)
+	for _, c := range []struct {
+		kind, market string
+		want         []verify.Harm
+	}{
+		{"buy", "one-item", nil}, {"buy late", "one-item", []verify.Harm{verify.SoldTwice}},
+		{"buy late", "one-account", []verify.Harm{verify.Overdrawn}}, {"buy again", "one-item", []verify.Harm{verify.ToldNo}},
+	} {
+		o := options(t, c.kind, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}})
+		o.Program = c.market
+		finds(t, o, c.want...)
+	}
+}
+
+// Where the clock of a client is ahead, a lock by clocks lets it in.
+func TestJudgedClock(t *testing.T) {
+	alone(t)
+	if _, err := exec.LookPath("faketime"); err != nil {
+		testkit.Require(t, "clients", "there is no faketime")
+	}
+	o := options(t, "", explore.Bounds{Preemptions: 1})
+	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "testdata/lock.py", "clock"}, "lock-clock", nil
+	finds(t, o, verify.TwoHolders)
+	o.Program = "lock"
+	finds(t, o)
+}
+
+// A program that has not answered is asked no more: its next line may be about
+// what it was told before.
+func TestExecutedAndSilent(t *testing.T) {
+	const late = "read -r ready; read -r first; echo gone; read -r second; echo bought; read -r end"
+	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}
+	defer env.Redis.Close()
+	p, closer, err := judge.Strategy("exec:late", []string{"/bin/sh", "-c", late}).New(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Purchase(ctx, market.Order{Buyer: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a purchase that was ended: %v", err)
+	}
+	if _, err := p.Purchase(t.Context(), market.Order{Buyer: 1}); !errors.Is(err, market.ErrNotSent) {
+		t.Errorf("the next one: %v", err)
+	}
+}
+
+// What cannot be judged is told in a sentence.
+func TestBadAdapters(t *testing.T) {
+	alone(t)
+	for kind, says := range map[string]string{
+		"ends": "; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
+		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",
+		"own lock": "two clients were inside at once",
+		"TLS":      "it has asked for TLS, and is given a single server without TLS",
+		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
+	} {
+		o := options(t, kind, explore.Bounds{})
+		o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
+		_, err := judge.Run(t.Context(), o)
+		if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", kind, err, says)
+		}
+	}
+	o := options(t, "compare", explore.Bounds{})
+	o.Proof = o.Command // sound, and not the controls
+	if _, err := judge.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "was played as a control") {
+		t.Errorf("controls that do no harm: %v", err)
+	}
+	o.Command = []string{"/nowhere/lock"}
+	if _, err := judge.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere/lock") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	o.Server = backend.Local{Program: "/nowhere/redis"}
+	if _, err := judge.Run(t.Context(), o); !errors.Is(err, backend.ErrUnavailable) {
+		t.Errorf("a server that is not there: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+package judge_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/judge/adapters"
+)
+
+// The same mistakes have the same shortest schedules in each language, of which
+// CI plays one each.
+func TestControlsInOtherLanguages(t *testing.T) {
+	alone(t)
+	t.Setenv("NODE_PATH", "/usr/share/nodejs")
+	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
+	interpreters, endings := []string{"/usr/bin/python3", "node", "ruby"}, []string{".py", ".js", ".rb"}
+	for n, c := range []struct {
+		program, kind, token string
+		harm                 verify.Harm
+	}{
+		{"lock", "fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"lock", "get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"lock", "get-set", "x4/getset/lock/d1.d2.d2.d1.d2.d2.d1.d1.d1.d1.d1.d1", verify.TwoHolders},
+		{"lock", "setnx-pexpire", "x4/setnx/lock/d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+		{"buy", "late-watch", "x4/late/one-item/d1.d1.d2.d2.d2.d2.d1.d1", verify.SoldTwice},
+		{"buy", "script-again", "x4/again/one-item/lose-reply1.d1.d2", verify.ToldNo},
+	} {
+		for m, interpreter := range interpreters {
+			if m != n%len(interpreters) && !everyOne {
+				continue
+			}
+			t.Run(c.kind+"/"+interpreter, func(t *testing.T) {
+				if _, err := exec.LookPath(interpreter); err != nil {
+					testkit.Require(t, "clients", err.Error())
+				}
+				o := options(t, "", explore.Bounds{})
+				o.Command = []string{interpreter, "testdata/" + c.program + endings[m], c.kind}
+				var lacks error // its client library
+				retried(t, o, func(o judge.Options) error {
+					found, err := judge.Replay(t.Context(), o, c.token)
+					switch {
+					case errors.Is(err, judge.ErrAdapter):
+						lacks = err
+						return nil
+					case err == nil && found.Harm != c.harm:
+						err = fmt.Errorf("%v, want %s\n%s", found.Violation, c.harm, found.Diagram)
+					}
+					return err
+				})
+				if lacks != nil {
+					testkit.Require(t, "clients", lacks.Error())
+				}
+			})
+		}
+	}
+}
+
+// Sound locks wait in the server, for a list or for a message, and one is
+// released by a script of redis-rb: what they promise is kept when a client is
+// stopped, or dies. It takes 50 s.
+func TestSoundLocksInOtherLanguages(t *testing.T) {
+	if os.Getenv("MARKETSIM_JUDGE") != "languages" {
+		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=languages")
+	}
+	for _, command := range [][]string{
+		{"/usr/bin/python3", "testdata/waits.py", "blpop"},
+		{"/usr/bin/python3", "testdata/waits.py", "message"},
+		{"ruby", "testdata/script.rb"},
+	} {
+		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			o := options(t, "", explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}})
+			o.Command = command
+			if _, err := judge.Replay(t.Context(), o, "x4/any/lock/d1"); errors.Is(err, judge.ErrAdapter) {
+				testkit.Require(t, "clients", err.Error())
+			}
+			finds(t, o, verify.Outlived)
+		})
+	}
+}
+
+// A search of the adapters finds nothing but that a client that is stopped
+// outlives its lease.
+func TestAdapters(t *testing.T) {
+	alone(t)
+	t.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has node-redis
+	interpreters := map[string][]string{
+		"node": {"node"}, "php": {"php"}, "python": {"/usr/bin/python3"}, "ruby": {"ruby"},
+		"symfony": {"php"}, "laravel": {"php"},
+	}
+	lost := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Late}}
+	for kind, c := range map[string]struct {
+		program string
+		bounds  explore.Bounds
+		harms   []verify.Harm
+	}{"lock": {"lock", stops, []verify.Harm{verify.Outlived}}, "purchase": {"one-item", lost, nil}} {
+		for _, language := range adapters.Languages(kind) {
+			t.Run(language+"/"+kind, func(t *testing.T) {
+				o := options(t, "", c.bounds)
+				text := testkit.Must(adapters.Source(kind, language))(t)
+				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
+					t.Skip("it cannot be installed here")
+				}
+				file := filepath.Join(t.TempDir(), "adapter")
+				if language == "go" {
+					file += ".go"
+				}
+				testkit.Succeeds(t, os.WriteFile(file, []byte(text), 0o600))
+				if language == "go" {
+					build := exec.CommandContext(t.Context(), "go", "build", "-o", file+".bin", file)
+					file += ".bin"
+					if said, err := build.CombinedOutput(); err != nil {
+						t.Fatalf("%v: %s", err, said)
+					}
+				}
+				o.Command, o.Program, o.Pairs = append(interpreters[language], file), c.program, 1
+				if _, err := judge.Replay(t.Context(), o, "x4/any/"+c.program+"/d1"); errors.Is(err, judge.ErrAdapter) {
+					testkit.Require(t, "clients", err.Error())
+				}
+				if language == "symfony" || language == "laravel" {
+					return // that they lock is enough: their leases take long
+				}
+				o.Pairs = 4
+				finds(t, o, c.harms...)
+			})
+		}
+	}
+	_, err := adapters.Source("lock", "cobol")
+	if err == nil || !strings.Contains(err.Error(), "laravel, node, php, python") {
+		t.Errorf("an adapter that there is not: %v", err)
+	}
+}

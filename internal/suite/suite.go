@@ -1,0 +1,346 @@
+// Package suite is what the conformance suites of purchasers (verify/markettest)
+// and of locks (verify/locktest) share: it runs their checks, and holds the
+// fixture that a check works with.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/wire"
+)
+
+// A Check is one behaviour of what is tested. F is the suite's own fixture.
+type Check[F any] struct {
+	Name    string
+	Promise string // the promise that the check belongs to; empty: everybody has to behave so
+	Alone   bool   // it disturbs other checks
+	Run     func(F)
+}
+
+// A Suite is the checks of one thing that is tested.
+type Suite[F any] struct {
+	Checks   []Check[F]
+	Patience time.Duration              // see Fixture
+	Parallel bool                       // all checks but those that are Alone may run at the same time
+	Made     func(promise string) bool  // whether a promise was made
+	Open     func(*Fixture, Check[F]) F // makes the suite's fixture for one check
+}
+
+// A Result is what became of a check.
+type Result struct {
+	Failed  bool
+	Missing string // what the check lacked
+}
+
+// Run runs each check as a subtest, and returns what became of those that were
+// asked for, by their names.
+func (s Suite[F]) Run(t *testing.T) map[string]Result {
+	var mu sync.Mutex
+	results := map[string]Result{}
+	run := func(t *testing.T, parallel bool) {
+		for _, c := range s.Checks {
+			if parallel != (s.Parallel && !c.Alone) {
+				continue
+			}
+			t.Run(c.Name, func(t *testing.T) {
+				if parallel {
+					t.Parallel()
+				}
+				s.On(t, c, func(r Result) {
+					mu.Lock()
+					defer mu.Unlock()
+					results[c.Name] = r
+				})
+			})
+		}
+	}
+	if s.Parallel {
+		t.Run("parallel", func(t *testing.T) { run(t, true) })
+	}
+	run(t, false)
+	return results
+}
+
+// On runs one check, unless it belongs to a promise that was not made, and calls
+// done after the check's cleanups.
+func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
+	t.Helper()
+	f := New(t, s.Patience)
+	t.Cleanup(func() {
+		if t.Skipped() && f.missing == "" && !f.needless {
+			f.missing = "a hook skipped it"
+		}
+		done(Result{Failed: t.Failed(), Missing: f.missing})
+	})
+	if c.Promise != "" && !s.Made(c.Promise) {
+		f.Needless("it does not promise this")
+	}
+	c.Run(s.Open(f, c))
+}
+
+// A Fixture is what one check works with.
+type Fixture struct {
+	testing.TB
+	// Lives until the check's cleanups are done, or until long after the check
+	// should have ended.
+	Ctx      context.Context
+	Patience time.Duration // for what should happen at once; it passes only if what is tested fails
+	missing  string        // what the check lacks
+	needless bool          // the check does not apply
+}
+
+// New returns a Fixture whose context has a deadline, so that what hangs fails
+// in the call that hangs.
+func New(t testing.TB, patience time.Duration) *Fixture {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*patience)
+	t.Cleanup(cancel)
+	return &Fixture{TB: t, Ctx: ctx, Patience: patience}
+}
+
+// Unchecked ends a check that lacks something.
+func (f *Fixture) Unchecked(why string) {
+	f.Helper()
+	f.missing = why
+	f.Skip("unchecked: " + why)
+}
+
+// Needless ends a check that does not apply.
+func (f *Fixture) Needless(why string) {
+	f.Helper()
+	f.needless = true
+	f.Skip(why)
+}
+
+// A Call is what a worker does in a goroutine of its own.
+type Call struct {
+	Cancel context.CancelFunc
+	Done   chan struct{}
+	Err    error // set before Done is closed
+}
+
+// Start starts a call. At the end of the check its context is cancelled, and
+// the check waits for its end.
+func (f *Fixture) Start(do func(context.Context) error) *Call {
+	ctx, cancel := context.WithCancel(f.Ctx)
+	c := &Call{Cancel: cancel, Done: make(chan struct{})}
+	go func() {
+		defer close(c.Done)
+		c.Err = do(ctx)
+	}()
+	f.Cleanup(func() {
+		cancel()
+		select {
+		case <-c.Done:
+		case <-time.After(f.Patience):
+			f.Errorf("a worker whose context has ended continues for %s", f.Patience)
+		}
+	})
+	return c
+}
+
+// Ends waits until the call has ended.
+func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
+	f.Helper()
+	select {
+	case <-c.Done:
+	case <-time.After(limit):
+		f.Fatalf("%s did not end within %s", what, limit)
+	}
+}
+
+// Reaches reports whether a worker comes to a point, which closes a channel, before
+// its call or the patience ends.
+func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
+	select {
+	case <-point:
+		return true
+	case <-c.Done:
+	case <-time.After(f.Patience):
+	}
+	return false
+}
+
+// Server starts a server for the length of the test: a private redis-server if one
+// is installed, else miniredis.
+func Server(t testing.TB) *backend.Server {
+	t.Helper()
+	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing the server of the test: %v", err)
+		}
+	})
+	return s
+}
+
+// Repeat calls try until it returns true, and reports whether it did. The last call
+// begins after limit, since the machine may have stopped before.
+func Repeat(limit time.Duration, try func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
+		last := time.Now().After(deadline)
+		if done := try(); done || last {
+			return done
+		}
+	}
+}
+
+// Proxies are between a worker and its servers. A worker with nil connects directly:
+// it cannot be held, or crash.
+type Proxies struct {
+	mu    sync.Mutex
+	addrs []string // of the servers, in the order in which the worker asked for them
+	all   []*wire.Proxy
+}
+
+// NewProxies returns the proxies of one worker, which end with the check.
+func (f *Fixture) NewProxies() *Proxies {
+	p := new(Proxies)
+	f.Cleanup(func() { p.Each(func(proxy *wire.Proxy) { _ = proxy.Close() }) })
+	return p
+}
+
+// Through returns the address at which the worker reaches the server at addr, host:port.
+// It fails without a free port.
+func (p *Proxies) Through(addr string) (string, error) {
+	if p == nil {
+		return addr, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.addrs, addr); i >= 0 {
+		return p.all[i].Addr(), nil
+	}
+	proxy, err := wire.Start(addr)
+	if err != nil {
+		return "", err
+	}
+	proxy.Record()
+	p.addrs, p.all = append(p.addrs, addr), append(p.all, proxy)
+	return proxy.Addr(), nil
+}
+
+// Connect connects the worker to a server through its proxy, and logs in.
+func (p *Proxies) Connect(ctx context.Context, target backend.Target) (conn net.Conn, err error) {
+	target.Addr, err = p.Through(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Connect(ctx, target)
+}
+
+// Each does something to each proxy, and reports whether there is one.
+func (p *Proxies) Each(do func(*wire.Proxy)) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	all := slices.Clone(p.all)
+	p.mu.Unlock() // while do is at work, the worker may ask for one more
+	for _, proxy := range all {
+		do(proxy)
+	}
+	return len(all) > 0
+}
+
+const (
+	// LongestHold is shorter than client libraries wait for a reply (go-redis 3 s), and
+	// then send their request again.
+	LongestHold = 2 * time.Second
+
+	mostRequests = 50 // of one operation
+	mostRounds   = 10
+)
+
+// A Hold holds one operation of a worker, once: before its n-th request to one
+// of its servers.
+type Hold struct {
+	server, nth int
+	proxies     *Proxies
+	before      *wire.Proxy // the one of the server; nil: the worker has no such server
+	trap        *wire.Trap
+}
+
+// Arm has the next operation of a worker held. It reports false if the worker has not
+// spoken to such a server yet.
+func (h *Hold) Arm(p *Proxies) bool {
+	h.proxies = p
+	var spoken []*wire.Proxy
+	p.Each(func(proxy *wire.Proxy) {
+		if len(proxy.Commands()) > 0 {
+			spoken = append(spoken, proxy)
+		}
+	})
+	if h.server >= len(spoken) {
+		return false
+	}
+	h.before = spoken[h.server]
+	h.before.Record()
+	h.trap = h.before.Hold(wire.Match{Nth: h.nth})
+	return true
+}
+
+// Pause holds all else that the worker says as well, such as renewals.
+func (h *Hold) Pause() { h.proxies.Each((*wire.Proxy).Partition) }
+
+// Open lets the worker go on. It may be called more than once.
+func (h *Hold) Open() {
+	h.trap.Open()
+	h.proxies.Each((*wire.Proxy).Heal)
+}
+
+// String says between which requests the worker was held.
+func (h *Hold) String() string {
+	sent := h.before.Commands()
+	name := func(n int) string { return fmt.Sprintf("request %d (%s)", n, strings.ToUpper(sent[n-1])) }
+	if h.nth == 1 {
+		return "before its " + name(1)
+	}
+	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
+}
+
+// AtEach holds an operation before each request to each server. A try returns false if
+// the operation did not come to the request; it is made once more, because a busy machine
+// may be the cause. The check is unchecked if no operation came to any in several rounds:
+// a client of several servers, such as etcd's, may use another one each time.
+func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
+	f.Helper()
+	held := false
+	for round := 0; round < mostRounds && !held; round++ {
+		for server, more := 0, true; more; server++ {
+			h := &Hold{server: server, nth: 1}
+			for ; try(h) || h.before != nil && try(h); h = (&Hold{server: server, nth: h.nth + 1}) {
+				held = true
+				if h.nth == mostRequests {
+					f.Unchecked(fmt.Sprintf("%s sends more than %d requests", operation, mostRequests))
+				}
+			}
+			more = h.before != nil // there is such a server, and there may be a next one
+		}
+	}
+	if !held {
+		f.Unchecked(operation + " cannot be held: it does not connect through the suite")
+	}
+}
+
+// Comes waits until the call is held. It reports false when the call has ended,
+// and nothing is held any more.
+func (f *Fixture) Comes(c *Call, h *Hold) bool {
+	f.Cleanup(h.Open) // before the call is waited for
+	held := f.Reaches(c, h.trap.Reached())
+	if !held {
+		h.Open()
+	}
+	return held
+}

@@ -1,0 +1,141 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/reference"
+)
+
+// Book is a figure of the book's nine rows: retries per purchase, purchases and average
+// wait, measured beside published. A run that reproduces none of the book's tables has
+// no panels in it.
+func Book(run *result.Run) Figure {
+	f := Figure{
+		Name:  "book",
+		Title: "Tables 6-1 to 6-3 of Redis in Action, measured beside published",
+		Note: fmt.Sprintf("Medians of the rounds, counts scaled to the book's %d s, on logarithmic scales with a place "+
+			"of its own for 0. An arrow begins at a bound: where the book prints <600 purchases, it is known only that "+
+			"there were fewer, and more than so many retries for each.", reference.BookSeconds),
+	}
+	if len(run.Manifest.Config.Reproduces) == 0 {
+		return f
+	}
+
+	f.Panels = []Panel{
+		bookPanel(run, "Retries per purchase", "retries_per_purchase", retriesPerPurchase),
+		bookPanel(run, fmt.Sprintf("Purchases in %d s", reference.BookSeconds), "bought",
+			func(r reference.Row) Published { return publishedAs(r.Bought) }),
+		bookPanel(run, "Average wait for a purchase", "wait_ms_mean",
+			func(r reference.Row) Published { return publishedAs(r.WaitMS) }),
+	}
+	return f
+}
+
+// bookPanel shows one number of the book's rows, in the order of its last table.
+func bookPanel(run *result.Run, title, metric string, published func(reference.Row) Published) Panel {
+	m := inBookTime(result.MetricNamed(metric))
+	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
+	for _, r := range reference.Table() {
+		beside := published(r)
+		dot := Dot{
+			Label:     fmt.Sprintf("%s, %s: %s", count(r.Listers, "lister"), count(r.Buyers, "buyer"), r.Locking),
+			Value:     math.NaN(),
+			Low:       math.Inf(-1),
+			High:      math.Inf(1),
+			Published: &beside,
+		}
+		if g, found := groupOf(run, r); found {
+			i := median(g, m, bookRounds(run))
+			dot.Value, dot.Low, dot.High = i.Center, i.Low, i.High
+		}
+		p.Dots = append(p.Dots, dot)
+	}
+	return p
+}
+
+// WatchBesideLocks is what WATCH costs beside a lock: of each row of the book's tables
+// what was measured, and beside it what the book prints, which has no percentiles. It is
+// nil if the run reproduces none of them.
+func WatchBesideLocks(run *result.Run) *Table {
+	if len(run.Manifest.Config.Reproduces) == 0 {
+		return nil
+	}
+
+	t := NewTable("load", "locking", "retries/purchase", "the book's", "purchases/s", "the book's", "p99")
+	for _, r := range reference.Table() {
+		measured := []string{none, none, none}
+		if g, found := groupOf(run, r); found {
+			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
+				m := result.MetricNamed(name)
+				measured[i] = Number(compare.Median(g.Values(m)).Center, m.Unit)
+			}
+		}
+
+		load := count(r.Listers, "seller") + ", " + count(r.Buyers, "buyer")
+		perSecond := publishedAs(r.Bought)
+		perSecond.Value = math.Round(perSecond.Value / reference.BookSeconds)
+		t.Add(load, r.Locking,
+			measured[0], retriesPerPurchase(r).text(result.Number),
+			measured[1], perSecond.text(result.PerSecond), measured[2])
+	}
+	return t
+}
+
+// groupOf is what was measured of a row of the book, if it was.
+func groupOf(run *result.Run, r reference.Row) (g result.Group, found bool) {
+	groups := measured(run)
+	i := slices.IndexFunc(groups, func(g result.Group) bool {
+		return g.Spec() == r.Locking && g.Mix == result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
+	})
+	if i < 0 {
+		return g, false
+	}
+	return groups[i], true
+}
+
+// inBookTime is a metric that, if it counts, is scaled to the book's time.
+func inBookTime(m result.Metric) result.Metric {
+	if m.Name == "listed" || m.Name == "bought" || m.Name == "retries" {
+		of := m.Of
+		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
+	}
+	return m
+}
+
+// bookRounds is how many rounds a median needs before it has an interval.
+func bookRounds(run *result.Run) int {
+	return max(run.Manifest.Config.Trials, compare.Fewest(1))
+}
+
+func publishedAs(v reference.Value) Published { return Published{Value: v.Number, Below: v.Below} }
+
+// retriesPerPurchase divides two printed numbers: over an upper bound the quotient is
+// a lower bound.
+func retriesPerPurchase(r reference.Row) Published {
+	p := Published{
+		Value: r.Retries.Number / r.Bought.Number,
+		Below: r.Retries.Below,
+		Above: r.Bought.Below,
+	}
+	if r.Bought.Number == 0 || p.Below && p.Above {
+		return Published{Value: math.NaN()}
+	}
+	return p
+}
+
+// text is the number as it is printed: "<600", ">268", "14 ms".
+func (p Published) text(unit result.Unit) string {
+	text := Number(p.Value, unit)
+	switch {
+	case p.Below && !strings.HasPrefix(text, "<"): // as "<0.001" does
+		return "<" + text
+	case p.Above:
+		return ">" + text
+	}
+	return text
+}

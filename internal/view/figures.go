@@ -1,0 +1,252 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/sweep"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A Figure is dots with intervals or lines, in panels with the same axes, or a
+// schedule with a lifeline per client.
+type Figure struct {
+	Name  string // by which --figure asks for it
+	Title string
+	Note  string // what it shows
+	X, Y  Scale  // dots have no Y: they are listed below each other
+
+	Panels   []Panel
+	Schedule *verify.Diagram // in place of panels
+}
+
+// A Scale is what an axis of a figure measures.
+type Scale struct {
+	Label string
+	Unit  result.Unit
+	Log   bool    // without 0, unless Zero
+	Zero  bool    // a logarithmic scale has a place for 0, apart from the others
+	Mark  float64 // a value to draw a line at; 0: none
+	Ticks []Tick  // where they stand, such as where was measured; nil: at round numbers
+}
+
+// A Tick is a value that stands at an axis.
+type Tick struct {
+	At    float64
+	Label string // empty: the value as a number
+}
+
+// A Panel is a part of a figure, with dots or with lines.
+type Panel struct {
+	Title string
+	X     *Scale // of its dots; nil: the figure's
+	Dots  []Dot
+	Lines []Curve
+}
+
+// A Dot is one value with its label, and its interval; Low and High are
+// infinite where there is none. What is NaN is left out.
+type Dot struct {
+	Label            string
+	Value, Low, High float64
+	Published        *Published // what others published beside it; nil: nothing
+}
+
+// Published is a number as others printed it, which may be a bound of it.
+type Published struct {
+	Value        float64
+	Below, Above bool // it is printed as less, or more, than Value
+}
+
+// A Curve is the values of one strategy; what is NaN is left out.
+type Curve struct {
+	Label string
+	X, Y  []float64
+}
+
+// Figures are those that a run has something for.
+func Figures(run *result.Run) []Figure {
+	all := []Figure{Book(run), throughput(run), rates(run), retries(run), latencies(run), course(run)}
+	if len(run.Manifest.Config.Axes) > 0 {
+		purchases, again := swept(run)
+		all = []Figure{purchases, rates(run), again}
+	}
+	return slices.DeleteFunc(all, func(f Figure) bool { return len(f.Panels) == 0 })
+}
+
+const medians = "Medians of the rounds, with their 95% intervals where there are enough."
+
+// throughput shows the median of each group, place by place, without open
+// loops, whose rate was asked for.
+func throughput(run *result.Run) Figure {
+	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
+	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
+	f.dots(run, result.MetricNamed("purchases_per_second"), func(g result.Group) bool { return g.Rate == 0 })
+	return f
+}
+
+// dots adds the median of a metric for each group that is to be shown, a panel
+// for each place.
+func (f *Figure) dots(run *result.Run, m result.Metric, shown func(result.Group) bool) {
+	for _, g := range measured(run) {
+		if !shown(g) {
+			continue
+		}
+		i := median(g, m, run.Manifest.Config.Trials)
+		p := f.panel(g.Place())
+		p.Dots = append(p.Dots, Dot{Label: again(g.Strategy), Value: i.Center, Low: i.Low, High: i.High})
+	}
+}
+
+func (f *Figure) panel(title string) *Panel {
+	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
+}
+
+// oneOf is the first element for which a function is true, or fresh, which it then appends.
+func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
+	i := slices.IndexFunc(*all, is)
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, fresh)
+	}
+	return &(*all)[i]
+}
+
+func (p *Panel) add(strategy string, x, y float64) {
+	name := again(strategy)
+	line := oneOf(&p.Lines, Curve{Label: name}, func(l Curve) bool { return l.Label == name })
+	line.X = append(line.X, x)
+	line.Y = append(line.Y, y)
+}
+
+// swept are figures of the purchases and of the retries of each strategy along the first
+// axis of a sweep, a panel for each value of the second.
+func swept(run *result.Run) (rate, retries Figure) {
+	axes := run.Manifest.Config.Axes
+	along := Scale{Label: string(axes[0].Name), Log: true, Zero: true}
+	if !axes[0].Name.Whole() {
+		along.Unit = result.Milliseconds
+	}
+	for _, v := range axes[0].Values {
+		along.tick(v)
+	}
+
+	rate = Figure{Name: "sweep", Title: "Purchases a second", Note: "Medians of the rounds.", X: along}
+	rate.Y = Scale{Label: "purchases/s", Unit: result.PerSecond}
+	retries = Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ".", X: along}
+	retries.Y = Scale{Label: "retries per purchase", Log: true, Zero: true}
+	perPurchase := result.MetricNamed("retries_per_purchase")
+	for _, p := range sweep.Points(run, nil) {
+		title := ""
+		if len(axes) > 1 {
+			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))
+		}
+		for _, g := range p.Groups {
+			rate.panel(title).add(g.Strategy, p.At[0], compare.Rate(g).Center)
+			retries.panel(title).add(g.Strategy, p.At[0], compare.Median(g.Values(perPurchase)).Center)
+		}
+	}
+	return rate, retries.unlessIdle()
+}
+
+const (
+	retriesTitle = "Retries per purchase"
+	retriesNote  = "Aborted transactions and time-outs of locks, failed orders included, for each purchase that " +
+		"was made, on a logarithmic scale with a place of its own for 0. Medians of the rounds"
+)
+
+// retries shows the retries per purchase of each group, place by place.
+func retries(run *result.Run) Figure {
+	f := Figure{Name: "retries", Title: retriesTitle}
+	f.Note = retriesNote + ", with their 95% intervals where there are enough."
+	f.X = Scale{Label: "retries per purchase", Log: true, Zero: true}
+	f.dots(run, result.MetricNamed("retries_per_purchase"), func(result.Group) bool { return true })
+	return f.unlessIdle()
+}
+
+// unlessIdle is the figure, without panels if nothing in it is above 0.
+func (f Figure) unlessIdle() Figure {
+	above := func(v float64) bool { return v > 0 }
+	for _, p := range f.Panels {
+		for _, dot := range p.Dots {
+			if above(dot.Value) {
+				return f
+			}
+		}
+		for _, line := range p.Lines {
+			if slices.ContainsFunc(line.Y, above) {
+				return f
+			}
+		}
+	}
+	f.Panels = nil
+	return f
+}
+
+// course shows the purchases a second in each interval of the measured time.
+func course(run *result.Run) Figure {
+	f := Figure{
+		Name:  "course",
+		Title: "Purchases a second, over the measured time",
+		Note:  "Medians of the rounds, each in the middle of an interval. A row whose curve falls was not steady.",
+		X:     Scale{Label: "seconds since the measured time began"},
+		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
+	}
+	least, most := math.Inf(1), 0.0
+	for _, g := range measured(run) {
+		step := g.Rows[0].CourseSeconds
+		if step <= 0 {
+			continue // a sweep stores no intervals
+		}
+		for i := range g.Rows[0].Course {
+			var rates []float64
+			for _, r := range g.Rows {
+				length := min(step, r.Seconds-float64(i)*step)
+				// The last interval may be too short to tell a rate.
+				if r.CourseSeconds == step && i < len(r.Course) && length >= step/2 {
+					rates = append(rates, float64(r.Course[i])/length)
+				}
+			}
+			if len(rates) == len(g.Rows) {
+				v := compare.Median(rates).Center
+				f.panel(g.Place()).add(g.Strategy, (float64(i)+0.5)*step, v)
+				least, most = min(least, max(v, 1)), max(most, v)
+			}
+		}
+	}
+
+	// Otherwise the slow ones would lie on the axis, where nothing of them is seen.
+	const far = 20
+	if most/least > far {
+		f.Y.Log, f.Y.Zero = true, true
+	}
+	return f
+}
+
+func rates(run *result.Run) Figure {
+	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
+	f.Note = "Medians of the rounds; latency counts from when an order was due."
+	f.X = Scale{Label: "purchases/s reached (ticks: asked for)", Unit: result.PerSecond}
+	f.Y = Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true}
+	f.Y.Mark = run.Manifest.Config.SLOMS
+	reached := result.MetricNamed("reached_per_second")
+	p99 := result.MetricNamed("wait_ms_p99")
+	for _, g := range measured(run) {
+		if g.Rate > 0 {
+			f.X.tick(g.Rate)
+			f.panel("").add(g.Strategy, compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
+		}
+	}
+	return f
+}
+
+// tick adds a tick at a value, once.
+func (s *Scale) tick(v float64) {
+	if !slices.Contains(s.Ticks, Tick{At: v}) {
+		s.Ticks = append(s.Ticks, Tick{At: v})
+	}
+}

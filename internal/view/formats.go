@@ -1,0 +1,178 @@
+package view
+
+import (
+	"bytes"
+	"embed"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/stored"
+)
+
+// CSV writes the rows of runs with every number in full, and nothing for what a row does
+// not have. The [result.Metrics] come last, so that a new one moves no column.
+func CSV(w io.Writer, runs ...Named) error {
+	names := []string{
+		"run", "run_status", "backend", "server", "server_version", "seed",
+		"strategy", "sellers", "buyers", "trial", "status",
+		"wallets", "funds", "hot", "stock", "empty", "hold_ms", "rtt_ms", "rate",
+		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
+		"audit_settled_applied", "audit_settled_not_applied",
+	}
+	metrics := result.Metrics()
+	rows := [][]string{append(names, mapped(metrics, func(m result.Metric) string { return m.Name })...)}
+	for _, n := range runs {
+		m := n.Run.Manifest
+		for i := range n.Run.Rows {
+			r := &n.Run.Rows[i]
+			row := mapped([]any{
+				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
+				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
+				r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, r.Rate,
+				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
+				r.Audit.Applied, r.Audit.NotApplied,
+			}, exact)
+			rows = append(rows, append(row, mapped(metrics, func(m result.Metric) string { return exact(m.Of(r)) })...))
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+func exact(value any) string {
+	v, is := value.(float64)
+	switch {
+	case !is:
+		return printable(fmt.Sprint(value))
+	case math.IsNaN(v):
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a
+// line for each row and trial:
+//
+//	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
+//
+// An operation is a purchase that was made: ns/op is measured time over purchases,
+// as Go has it for benchmarks that run in parallel, and mean-ns, p50-ns and p99-ns
+// are what one of them took. Rows that must not be judged, and rows in which
+// nothing was bought, are comments.
+func Gobench(w io.Writer, run *result.Run) error {
+	m := run.Manifest
+	goos, goarch, _ := strings.Cut(m.OS, "/")
+	var config []benchfmt.Config
+	for _, c := range []struct{ key, value string }{
+		{"goos", goos}, {"goarch", goarch}, {"pkg", "github.com/marketsim/marketsim"}, {"cpu", m.CPU},
+		{"server", m.Server + " " + m.ServerVersion}, {"backend", m.Backend},
+	} {
+		if value := printable(c.value); value != "" {
+			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
+		}
+	}
+	out := benchfmt.NewWriter(w)
+	better := benchfmt.UnitMetadataKey{Key: "better"}
+	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		problem := r.Problem()
+		if problem == "" && r.Made() == 0 {
+			problem = "bought nothing"
+		}
+		if problem != "" {
+			_, failed := fmt.Fprintf(w, "# %s, trial %d, %s\n", printable(r.Name()), r.Trial, problem)
+			err = errors.Join(err, failed)
+			continue
+		}
+		err = errors.Join(err, out.Write(&benchfmt.Result{
+			Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Made()), Values: benchmarkValues(r),
+		}))
+	}
+	return err
+}
+
+// benchmarkName ends in the number of CPUs, as Go's do.
+func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
+	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(printable(r.Strategy))
+	load := strings.NewReplacer("at ", "rate=", "/s", "").Replace(r.Place())
+	name := fmt.Sprintf("Market/strategy=%s/mix=%s", strategy, strings.ReplaceAll(load, " ", "/"))
+	if cpus > 1 {
+		name += fmt.Sprintf("-%d", cpus)
+	}
+	return benchfmt.Name(name)
+}
+
+func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
+	const ns = 1e6 // in a millisecond
+	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Made()), Unit: "ns/op"}}
+	for _, of := range []struct {
+		metric, unit string
+		times        float64
+	}{
+		{"purchases_per_second", "purchases/s", 1},
+		{"wait_ms_mean", "mean-ns", ns}, {"wait_ms_p50", "p50-ns", ns}, {"wait_ms_p99", "p99-ns", ns},
+		{"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
+		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
+	} {
+		if v := result.MetricNamed(of.metric).Of(r); !math.IsNaN(v) {
+			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
+		}
+	}
+	for i, v := range values { // seven digits are more than anybody measures
+		values[i].Value, _ = strconv.ParseFloat(strconv.FormatFloat(v.Value, 'g', 7, 64), 64)
+	}
+	return values
+}
+
+// Line is a row in one line, for whoever watches a run.
+func Line(r result.Row) string {
+	mean, p99 := result.MetricNamed("wait_ms_mean"), result.MetricNamed("wait_ms_p99")
+	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", again(r.Name()), r.Trial,
+		Number(r.PerSecond(), result.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
+		p99.Heading, Number(p99.Of(&r), p99.Unit))
+	if r.Audit.Done {
+		text += "audit "
+	}
+	text += audited([]result.Row{r}).Text
+	if r.Status != stored.Complete {
+		text += ", " + ended(r.Status)
+	}
+	return printable(text)
+}
+
+//go:embed page.gohtml filter.gohtml page.css figure.gosvg
+var files embed.FS
+
+var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
+	"filters": filters, "inline": inline, "inc": func(i int) int { return i + 1 },
+	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
+}).ParseFS(files, "page.gohtml", "filter.gohtml", "page.css"))
+
+// HTML draws documents as one page with their figures. It loads nothing and runs no
+// script: its CSP forbids both.
+func HTML(w io.Writer, docs ...*Doc) error {
+	var b bytes.Buffer
+	err := page.Execute(&b, mapped(docs, func(d *Doc) *Doc { return d.each(shown) }))
+	if err != nil {
+		return fmt.Errorf("draw a page: %w", err)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// inline is a figure as HTML, which the page does not escape again, because SVG
+// has escaped its texts.
+func inline(f *Figure) (template.HTML, error) {
+	var b bytes.Buffer
+	err := SVG(&b, *f)
+	return template.HTML(b.String()), err
+}

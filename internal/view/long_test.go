@@ -1,0 +1,145 @@
+package view_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/view"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// longTexts are what a stored result may hold that somebody else made.
+func longTexts() map[string]string {
+	return map[string]string{
+		"10 MB of one word": strings.Repeat("x", 10<<20),
+		"10^6 words":        strings.Repeat("word ", 1e6),
+	}
+}
+
+// withLong are results that have a long text in one place.
+func withLong(long string) map[string]any {
+	run := func(set func(*result.Run)) any {
+		r := compared()
+		set(r)
+		return r
+	}
+	found := func(set func(*verify.Faults)) any {
+		f := faults()
+		set(f)
+		return f
+	}
+	explored := func(set func(*verify.Explored)) any {
+		diagram := schedule()
+		e := verify.Explored{
+			Scheme: "set-px", Program: "one-item", Harm: verify.SoldTwice, Shows: "item 1", Token: "x4", Diagram: &diagram,
+		}
+		set(&e)
+		other := verify.Explored{Scheme: "watch", Program: "one-item", Preemptions: 1, Schedules: 1}
+		return &verify.Explorations{Searches: []verify.Explored{e, other}}
+	}
+
+	return map[string]any{
+		"strategy": run(func(r *result.Run) {
+			r.Rows[0].Strategy = long
+			r.Manifest.Config.Points[0].Strategy = long
+		}),
+		"processor": run(func(r *result.Run) { r.Manifest.CPU = long }),
+		"why":       found(func(f *verify.Faults) { f.Findings[0].Why = long }),
+		"promise":   found(func(f *verify.Faults) { f.Findings[0].Broken = long }),
+		"title":     found(func(f *verify.Faults) { f.Scenarios[0].Title = long }),
+		"scheme": found(func(f *verify.Faults) {
+			for i := range f.Findings {
+				if f.Findings[i].Subject == f.Subjects[0] {
+					f.Findings[i].Subject = long
+				}
+			}
+			f.Subjects[0] = long
+		}),
+		"judged":  explored(func(e *verify.Explored) { e.Scheme = long }),
+		"shows":   explored(func(e *verify.Explored) { e.Shows = long }),
+		"token":   explored(func(e *verify.Explored) { e.Token = long }),
+		"client":  explored(func(e *verify.Explored) { e.Diagram.Clients[0] = long }),
+		"command": explored(func(e *verify.Explored) { e.Diagram.Events[4].Does = long }),
+		"happens": explored(func(e *verify.Explored) { e.Diagram.Events[3].Does = "*is told: " + long }),
+		"reply":   explored(func(e *verify.Explored) { e.Diagram.Events[2].Reply = long }),
+		"end":     explored(func(e *verify.Explored) { e.Diagram.End[1] = long }),
+	}
+}
+
+// Whatever the length of what a result holds: each way to draw it takes less than a
+// second, and says how much it leaves out.
+func TestLongTexts(t *testing.T) {
+	for name, long := range longTexts() {
+		for place, res := range withLong(long) {
+			t.Run(place+", "+name, func(t *testing.T) {
+				var d *view.Doc
+				var figures []view.Figure
+				testkit.Within(t, time.Second, "the document", func() {
+					switch res := res.(type) {
+					case *result.Run:
+						d, figures = view.Run(res), view.Figures(res)
+					case *verify.Faults:
+						d = view.Faults(res)
+					case *verify.Explorations:
+						d, figures = view.Explored(res), view.Schedules(res)
+					}
+				})
+
+				drawn(t, "text", true, func(w io.Writer) error { return view.Text(w, d) })
+				drawn(t, "terminal", true, func(w io.Writer) error { return view.Terminal(w, d, 60) })
+				drawn(t, "Markdown", true, func(w io.Writer) error { return view.Markdown(w, d) })
+				drawn(t, "HTML", true, func(w io.Writer) error { return view.HTML(w, d) })
+				for _, f := range figures {
+					drawn(t, "SVG", false, func(w io.Writer) error { return view.SVG(w, f) })
+				}
+			})
+		}
+	}
+}
+
+// drawn checks that something is drawn within a second, and is short. It says how many
+// bytes are left out, unless whole words need not be shown.
+func drawn(t *testing.T, what string, says bool, draw func(io.Writer) error) {
+	t.Helper()
+	var out bytes.Buffer
+	testkit.Within(t, time.Second, what, func() {
+		out.Reset()
+		testkit.Succeeds(t, draw(&out))
+	})
+
+	said := strings.Join(strings.Fields(out.String()), " ")
+	if says && !strings.Contains(said, "bytes left out)") {
+		t.Errorf("%s does not say what it leaves out", what)
+	}
+	if out.Len() > 400_000 {
+		t.Errorf("%s has %d bytes, which end in %q", what, out.Len(), said[max(0, len(said)-200):])
+	}
+}
+
+// What other programs read is whole, and written as fast; so is a diagram in Markdown,
+// which is shortened.
+func TestLongTextsElsewhere(t *testing.T) {
+	for name, long := range longTexts() {
+		run := withLong(long)["strategy"].(*result.Run)
+		for what, write := range map[string]func(io.Writer) error{
+			"CSV":     func(w io.Writer) error { return view.CSV(w, view.Named{Run: run}) },
+			"gobench": func(w io.Writer) error { return view.Gobench(w, run) },
+		} {
+			t.Run(what+", "+name, func(t *testing.T) {
+				testkit.Within(t, time.Second, what, func() { testkit.Succeeds(t, write(io.Discard)) })
+			})
+		}
+
+		diagram := schedule()
+		diagram.Clients[0], diagram.Events[4].Does, diagram.Events[2].Reply, diagram.End[0] = long, long, long, long
+		drawn(t, "a diagram", true, func(w io.Writer) error {
+			_, err := io.WriteString(w, diagram.String())
+			return err
+		})
+	}
+}

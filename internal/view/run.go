@@ -1,0 +1,252 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/stored"
+)
+
+// Named is a run with the name by which a reader knows it, such as its folder.
+type Named struct {
+	Name string
+	Run  *result.Run
+}
+
+// Run is the report of a run: its figures, then the book's tables and claims, the best of
+// a sweep, what is faster, and all rows.
+func Run(run *result.Run) *Doc {
+	compared := compare.Of(run)
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
+	for _, f := range Figures(run) {
+		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
+	}
+	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared),
+		rowBlocks(run))
+	return d
+}
+
+func title(run *result.Run) string {
+	c := run.Manifest.Config
+	strategies := listed(mapped(c.Strategies(), again))
+	switch {
+	case len(c.Axes) > 0:
+		names := mapped(c.Axes, func(a result.Axis) string { return string(a.Name) })
+		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
+	case len(c.Reproduces) > 0:
+		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
+	case c.Margin != nil:
+		return "Compared: " + strategies
+	}
+	return "Measured: " + strategies
+}
+
+func facts(run *result.Run) []string {
+	m := run.Manifest
+	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
+	all := []string{
+		fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+			known(m.Backend), strings.Join(platform, ", ")),
+		fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
+			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed),
+	}
+	if !m.Started.IsZero() {
+		all[1] += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	if m.Config.SLOMS > 0 {
+		all[1] += "; orders are late after " + Number(m.Config.SLOMS, result.Milliseconds)
+	}
+	if len(m.ServerConfig) > 0 {
+		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
+	}
+	if len(m.Config.LockServers) > 0 {
+		all = append(all, "Servers of locks: "+strings.Join(paired(m.Config.LockServers), ", "))
+	}
+	if m.Command != "" {
+		all = append(all, m.Command)
+	}
+	return all
+}
+
+// paired are the names in a map, sorted, each with its value.
+func paired(values map[string]string) []string {
+	names := slices.Sorted(maps.Keys(values))
+	return mapped(names, func(name string) string { return name + " " + values[name] })
+}
+
+const mostFindings = 3 // how many stand at the head of a report
+
+func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
+
+// findings are what a reader must know first: what went wrong, then what was found.
+func findings(run *result.Run, compared []compare.Comparison) []string {
+	all := wrong(run)
+	others := disturbed(run, compared)
+	if others != "" {
+		all = append(all, others)
+	}
+	if len(run.Claims) > 0 {
+		all = append(all, claimed(run.Claims))
+	}
+	undecided := strings.HasPrefix(others, notDecided) // which says all that fastest would
+	if text := fastest(run, compared); text != "" && !undecided {
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		all = []string{"All audits passed: money and items are right in " + count(len(run.Rows), "row") + "."}
+	}
+	return atMost(all)
+}
+
+func wrong(run *result.Run) (all []string) {
+	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
+	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))
+	if bad > 0 {
+		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.",
+			bad, count(len(run.Rows), "row")))
+	}
+	if len(run.Rows) == 0 {
+		all = append(all, "No row was measured.")
+	}
+	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != stored.Complete {
+		begun := func(r result.Row) bool { return r.Status != stored.Complete }
+		whole := len(slices.DeleteFunc(slices.Clone(run.Rows), begun))
+		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(run.Status), whole, count(planned, "row")))
+	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
+		all = append(all, "Not to be judged: "+listed(unfit)+".")
+	}
+	if run.Manifest.Backend == "embedded" {
+		all = append(all, "The server was embedded miniredis: these are not Redis's numbers.")
+	}
+	return all
+}
+
+const notDecided = "Not decided: "
+
+// disturbed says what other processes took of the machine from rows that are not judged
+// for it, and whether anything is decided in spite of that; empty: from no row too much.
+func disturbed(run *result.Run, compared []compare.Comparison) string {
+	var shares []float64
+	for i := range run.Rows {
+		if took := run.Rows[i].Disturbed(); took > 0 {
+			shares = append(shares, took)
+		}
+	}
+	if len(shares) == 0 {
+		return ""
+	}
+
+	said := fmt.Sprintf("%s in %d of %s", result.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
+	known := func(c compare.Comparison) bool { return c.Verdict != compare.Undecided }
+	judged := func(c result.Claim) bool { return c.Verdict != result.NotJudged && c.Verdict != result.NotDecided }
+	switch {
+	case len(compared)+len(run.Claims) == 0:
+		return "Not to be relied on: " + said + "."
+	case slices.ContainsFunc(compared, known), slices.ContainsFunc(run.Claims, judged):
+		return "Left out of what is judged: rounds in which " + said + "."
+	}
+	return notDecided + said + "."
+}
+
+// fastest says how each strategy compares with the first or, in a sweep, which is known
+// to be faster than all others at which places; or why nothing is decided. A strategy
+// that is there twice, to be compared with itself, counts once.
+func fastest(run *result.Run, all []compare.Comparison) string {
+	config := run.Manifest.Config
+	if len(all) == 0 {
+		return ""
+	}
+	why := all[0].Reason
+	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
+		return "Nothing is decided: " + again(why) + "."
+	}
+	once := slices.DeleteFunc(slices.Clone(all), func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") })
+	if len(once) > 0 {
+		all = once
+	}
+	if len(config.Axes) == 0 {
+		return against(all, config.Places())
+	}
+	// By place and strategy: whether a strategy that it met is not known to be slower.
+	rivals := map[[2]string]bool{}
+	for _, c := range all {
+		a, b := [2]string{c.Place, c.A}, [2]string{c.Place, c.B}
+		rivals[a] = rivals[a] || c.Verdict != compare.Faster
+		rivals[b] = rivals[b] || c.Verdict != compare.Slower
+	}
+	var parts []string
+	for _, s := range config.Strategies() {
+		best := slices.DeleteFunc(config.Places(), func(place string) bool {
+			rival, met := rivals[[2]string{place, s}]
+			return rival || !met
+		})
+		if len(best) > 0 {
+			parts = append(parts, again(s)+" at "+listed(best))
+		}
+	}
+	return "Known to be faster than all others: " + cmp.Or(strings.Join(parts, "; "), "none") + "."
+}
+
+// against says how each strategy compares with the first, and where, if not at every place.
+func against(all []compare.Comparison, places []string) string {
+	if len(all) == 1 {
+		c := all[0]
+		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, again(c.A), verdictOf(c), again(c.B), times(c))
+	}
+	var parts []string
+	for _, verdict := range []compare.Verdict{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
+		at := map[string][]string{}
+		var names []string
+		for _, c := range all {
+			if c.Verdict != verdict {
+				continue
+			}
+			if at[c.A] == nil {
+				names = append(names, c.A)
+			}
+			at[c.A] = append(at[c.A], c.Place)
+		}
+		for i, name := range names {
+			names[i] = again(name)
+			if len(at[name]) < len(places) {
+				names[i] += " at " + listed(at[name])
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, string(verdict)+": "+listed(names))
+		}
+	}
+	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
+}
+
+// claimed counts how the claims were judged: "8 of 12 claims of the book hold;
+// claim 7 does not; claims 2 and 3 are not decided."
+func claimed(claims []result.Claim) string {
+	ids := map[result.Judgment][]string{}
+	for _, c := range claims {
+		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
+	}
+	text := fmt.Sprintf("%d of %s of the book hold", len(ids[result.Holds]), count(len(claims), "claim"))
+	for _, v := range []struct {
+		verdict   result.Judgment
+		one, some string
+	}{
+		{result.InEvery, "holds in every round", "hold in every round"},
+		{result.DoesNot, "does not", "do not"},
+		{result.NotDecided, "is not decided", "are not decided"},
+		{result.NotJudged, "is not judged", "are not judged"},
+	} {
+		if these := ids[v.verdict]; len(these) > 0 {
+			text += "; " + english.PluralWord(len(these), "claim", "claims") + " " + english.WordSeries(these, "and") +
+				" " + english.PluralWord(len(these), v.one, v.some)
+		}
+	}
+	return text + "."
+}
