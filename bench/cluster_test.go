@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -32,7 +32,7 @@ type cluster struct{ *servers.Cluster }
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := testkit.Must(backend.Dial(t.Context(), master))(t)
+		conn := testkit.Must(redisconn.Dial(t.Context(), master))(t)
 		defer conn.Close()
 		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
 			t.Errorf("left at %s: %v", master.Addr, left)
@@ -115,7 +115,7 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	return backend.With(ctx, on.Redises[to].Target, func(conn *backend.Conn) error {
+	return redisconn.With(ctx, on.Redises[to].Target, func(conn *redisconn.Conn) error {
 		var asked time.Time
 		for ; ; time.Sleep(20 * time.Millisecond) {
 			fields, err := conn.InfoFields(ctx, "replication")

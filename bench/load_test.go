@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -110,7 +111,7 @@ func TestRTT(t *testing.T) {
 		}))
 		c.RTTMS = rtt
 		c.buys(3)
-		c.Servers.Masters = []func(context.Context) (*backend.Conn, error){s.Dial}
+		c.Servers.Masters = []func(context.Context) (*redisconn.Conn, error){s.Dial}
 		row, err := c.run(t.Context())
 		if err != nil || !row.Audit.OK || row.RTTMS != rtt {
 			t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
@@ -133,7 +134,7 @@ func TestRTT(t *testing.T) {
 		for what, dial := range map[string]func(context.Context) (*redis.Client, error){
 			"one for its lock": env.Dial,
 			"one to a lock's own server": func(ctx context.Context) (*redis.Client, error) {
-				return backend.Client(env.Servers.Masters[0](ctx))
+				return redisconn.Client(env.Servers.Masters[0](ctx))
 			},
 		} {
 			conn := testkit.Must(dial(t.Context()))(t)

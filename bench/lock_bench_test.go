@@ -17,6 +17,8 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -69,12 +71,12 @@ type lockLoad struct {
 	server  *backend.Server
 	kind    lock.Kind
 	servers lock.Servers
-	masters []backend.Target // of Redlock
+	masters []redisconn.Target // of Redlock
 	keys    market.Keys
 	own     bool
 
 	mu    sync.Mutex
-	conns []*backend.Conn
+	conns []*redisconn.Conn
 }
 
 // competitor is one worker.
@@ -183,12 +185,12 @@ func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor 
 
 // dial opens a connection whose traffic is counted.
 func (l *lockLoad) dial(ctx context.Context) (*redis.Client, error) {
-	return backend.Client(l.dialer(l.server.Target)(ctx))
+	return redisconn.Client(l.dialer(l.server.Target)(ctx))
 }
 
-func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*backend.Conn, error) {
-	return func(ctx context.Context) (*backend.Conn, error) {
-		conn, err := backend.Dial(ctx, target)
+func (l *lockLoad) dialer(target redisconn.Target) func(context.Context) (*redisconn.Conn, error) {
+	return func(ctx context.Context) (*redisconn.Conn, error) {
+		conn, err := redisconn.Dial(ctx, target)
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +201,7 @@ func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*backend
 	}
 }
 
-func (l *lockLoad) traffic() (sum backend.Counts) {
+func (l *lockLoad) traffic() (sum redisconn.Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.conns {
@@ -225,9 +227,9 @@ func (l *lockLoad) close(b *testing.B) {
 
 // serversFor starts what a lock needs besides Redis; false if this machine
 // cannot and need not.
-func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Target, ok bool) {
+func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []redisconn.Target, ok bool) {
 	locks, err := servers.ForLock(b.Context(), servers.Addresses{}, string(kind.Needs))
-	if errors.Is(err, backend.ErrUnavailable) && !testkit.Required(string(kind.Needs)) {
+	if errors.Is(err, process.ErrUnavailable) && !testkit.Required(string(kind.Needs)) {
 		b.Logf("lock %s is left out: %v", kind.Name, err)
 		return s, nil, false
 	}
@@ -239,7 +241,7 @@ func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Ta
 }
 
 // report turns what was counted into metrics.
-func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone backend.Counts) {
+func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone redisconn.Counts) {
 	all := hdrhistogram.New(1, 60_000_000, 3)
 	var counts []int64
 	var lost int64

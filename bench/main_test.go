@@ -11,13 +11,14 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 )
 
 func TestMain(m *testing.M) {
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -27,9 +28,9 @@ func TestMain(m *testing.M) {
 // so that both packages have it.
 func StartServer(b *testing.B) *backend.Server {
 	b.Helper()
-	var url *backend.Target
+	var url *redisconn.Target
 	if raw := os.Getenv("REDIS_URL"); raw != "" {
-		target, err := backend.ParseURL(raw)
+		target, err := redisconn.ParseURL(raw)
 		if err != nil {
 			b.Fatalf("REDIS_URL: %v", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -37,13 +37,13 @@ var ErrUndeclared = errors.New("keys that nobody declared")
 // rowMarket is the market of a row: what its workers share, and what the driver does with
 // it before and after the load.
 type rowMarket struct {
-	Options                  // the row's
-	point   result.Point     // the row's
-	process lock.Process     // what the locks of its workers share
-	cluster *backend.Cluster // that it lies on; nil: it lies on none, or was not seeded
-	home    backend.Target   // the master of that cluster on which it lay when it was seeded
-	ours    bool             // keys under its prefix are the row's
-	kept    keeping          // when the market was seeded
+	Options                    // the row's
+	point   result.Point       // the row's
+	process lock.Process       // what the locks of its workers share
+	cluster *redisconn.Cluster // that it lies on; nil: it lies on none, or was not seeded
+	home    redisconn.Target   // the master of that cluster on which it lay when it was seeded
+	ours    bool               // keys under its prefix are the row's
+	kept    keeping            // when the market was seeded
 
 	shared   atomic.Bool // workers share a connection, and nobody can tell what it carries for whom
 	relisted *bell       // of a hot market
@@ -58,8 +58,8 @@ func newMarket(p result.Point, o Options) *rowMarket {
 	return &rowMarket{Options: o, point: p, stock: listings(p), relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 }
 
-func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
-	conn, err := m.Dial(backend.Delaying(ctx, rtt(m.point)))
+func (m *rowMarket) connect(ctx context.Context) (*redisconn.Conn, error) {
+	conn, err := m.Dial(redisconn.Delaying(ctx, rtt(m.point)))
 	if err == nil && conn.Shared() {
 		m.shared.Store(true)
 	}
@@ -73,7 +73,7 @@ type keeping struct {
 	policy  string // which keys it evicts
 }
 
-func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
+func readKeeping(ctx context.Context, conn *redisconn.Conn) keeping {
 	fields, err := conn.InfoFields(ctx, "default")
 	if err != nil {
 		return keeping{} // miniredis, which evicts nothing
@@ -93,7 +93,7 @@ func (m *rowMarket) evictions(now keeping) int64 {
 
 // lost returns ErrKeysLost, wrapped, if the server has evicted any key, or lost keys that
 // only the run itself removes.
-func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
+func (m *rowMarket) lost(ctx context.Context, conn *redisconn.Conn) error {
 	now := readKeeping(ctx, conn)
 	if n := m.evictions(now); n > 0 {
 		return fmt.Errorf("%w: it evicted %d during the row, possibly locks and accounts among them: "+
@@ -113,10 +113,10 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 // unserved says what to do about an error which shows that a master of the market's
 // cluster is gone, or serves the market no longer.
 func (m *rowMarket) unserved(err error) error {
-	if m.cluster == nil || !backend.Redirected(err) && !backend.Broken(err) {
+	if m.cluster == nil || !redisconn.Redirected(err) && !redisconn.Broken(err) {
 		return err
 	}
-	other := slices.IndexFunc(m.cluster.Masters(), func(master backend.Target) bool { return master.Addr != m.home.Addr })
+	other := slices.IndexFunc(m.cluster.Masters(), func(master redisconn.Target) bool { return master.Addr != m.home.Addr })
 	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had, "+
 		"or serves the market's slot no longer: %w; "+
 		"see that every slot is served (redis-cli --cluster check %s), and run it again",
@@ -137,7 +137,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
 	err = market.Seed(ctx, conn.Client, m.Keys, opening(m.point))
-	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
+	if errors.Is(err, market.ErrUnclaimed) && redisconn.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
 			"remove it with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
 	}
@@ -270,11 +270,11 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	all := []func(context.Context) (*backend.Conn, error){m.Dial}
+	all := []func(context.Context) (*redisconn.Conn, error){m.Dial}
 	if m.cluster != nil {
 		all = nil
 		for _, master := range m.cluster.Masters() {
-			all = append(all, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
+			all = append(all, func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, master) })
 		}
 	}
 	var left []string
@@ -311,7 +311,7 @@ func silence(row time.Duration) time.Duration {
 // guard asks the server of the market for replies until the load has ended, and notes the
 // longest time in which nothing came from it, neither here nor to a worker. It fails the
 // row when keys are gone that only the run removes.
-func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
+func (m *measurement) guard(ctx context.Context, conn *redisconn.Conn) {
 	between := silence(m.Duration) / 10
 	reply := m.market.replies(ctx, conn)
 	replied := make(chan error, 1)
@@ -350,7 +350,7 @@ func (m *measurement) guard(ctx context.Context, conn *backend.Conn) {
 
 // replies returns a function that waits for a reply of the server. Every keyLooks
 // it checks that no key is lost.
-func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
+func (m *rowMarket) replies(ctx context.Context, conn *redisconn.Conn) func() error {
 	looked := time.Now()
 	return func() error {
 		if time.Since(looked) < keyLooks {

@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -95,7 +96,7 @@ func TestKeep(t *testing.T) {
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
 	c := on1x1(Options{
-		Duration: time.Second, Keys: testkit.Keys(t), Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
+		Duration: time.Second, Keys: testkit.Keys(t), Dial: func(context.Context) (*redisconn.Conn, error) { return nil, away },
 	})
 	c.of(spec(t, "watch"))
 	row, err := c.run(t.Context())
@@ -114,7 +115,7 @@ func TestStoppedEarly(t *testing.T) {
 		c := config(t, s, spec(t, "watch"))
 		for stopAt := range 4 { // seeding, listing, connecting the seller, connecting the buyer
 			dialled := 0
-			c.Dial = func(dialCtx context.Context) (*backend.Conn, error) {
+			c.Dial = func(dialCtx context.Context) (*redisconn.Conn, error) {
 				if dialled == stopAt {
 					cancel()
 				}
@@ -211,7 +212,7 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 	c.History = t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
 	dial := c.Dial
-	c.Dial = func(ctx context.Context) (*backend.Conn, error) {
+	c.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
 		if _, err := history.Find(c.History); err == nil { // a worker connects
 			interrupt()
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
@@ -59,7 +59,7 @@ type Options struct {
 	Seed uint64
 
 	Keys market.Keys
-	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
+	Dial func(context.Context) (*redisconn.Conn, error) // connects to the market's server
 
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis

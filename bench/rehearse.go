@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
@@ -36,7 +37,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dial := o.Dial
-	o.Dial = func(ctx context.Context) (*backend.Conn, error) {
+	o.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
 		conn, err := dial(ctx)
 		if err == nil {
 			conn.AddHook(refusals{cancel})
@@ -90,7 +91,7 @@ func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func (r refusals) note(err error) error {
-	if _, denied := backend.Denied(err); denied {
+	if _, denied := redisconn.Denied(err); denied {
 		r.end(err) // the first one counts
 	}
 	return err
@@ -121,7 +122,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 		return err
 	}
 	err = m.Subject.CheckServer(ctx, conn.Client, m.Keys)
-	if errors.Is(err, backend.ErrUnavailable) {
+	if errors.Is(err, process.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", &PointError{"strategy", "it does not run on this server"}, err)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -38,7 +39,7 @@ func (c plan) as(t *testing.T, s *backend.Server, without string) plan {
 	}
 	target := s.Target
 	target.Username, target.Password = "limited", "pw"
-	c.Dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, target) }
+	c.Dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, target) }
 	return c
 }
 
@@ -76,7 +77,7 @@ func TestRehearseDenied(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := rehearseAtOnce(t, c)
-			denied, is := backend.Denied(err)
+			denied, is := redisconn.Denied(err)
 			if named := denied == command || denied == "" && strings.HasPrefix(strategy, "lua"); !is || !named {
 				t.Errorf("%s without %s: %v", strategy, command, err)
 			}
@@ -109,7 +110,7 @@ func TestRehearseOthersMarket(t *testing.T) {
 		theirs := market.Opening{Accounts: 2, Funds: 7, Strategy: "fine"}
 		conn := testkit.Dial(t, s)
 		dialled := 0
-		c.Dial = func(ctx context.Context) (*backend.Conn, error) {
+		c.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
 			dialled++
 			if dialled == 2 { // the first looked, the second seeds
 				if err := market.Seed(ctx, conn, c.Keys, theirs); err != nil {
@@ -178,10 +179,10 @@ func TestRehearsalNeedsChannels(t *testing.T) {
 		testkit.Succeeds(t, testkit.Dial(t, s).Do(t.Context(), user...).Err())
 		target := s.Target
 		target.Username, target.Password = "deaf", "pw"
-		c.Dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, target) }
+		c.Dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, target) }
 		err := rehearseAtOnce(t, c)
-		if _, denied := backend.Denied(err); !denied || !strings.Contains(backend.Explain(err).Error(), "ACL SETUSER") {
-			t.Errorf("without %s: %v, want the right that is missing", without, backend.Explain(err))
+		if _, denied := redisconn.Denied(err); !denied || !strings.Contains(redisconn.Explain(err).Error(), "ACL SETUSER") {
+			t.Errorf("without %s: %v, want the right that is missing", without, redisconn.Explain(err))
 		}
 		gone(t, s, c.Keys)
 	}

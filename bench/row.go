@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
 )
@@ -84,7 +84,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
-	if t.traffic.lockServers != (backend.Counts{}) { // otherwise the lock has no servers of its own
+	if t.traffic.lockServers != (redisconn.Counts{}) { // otherwise the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
 	if r.Seconds > 0 {
@@ -96,7 +96,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	}
 }
 
-func carried(c backend.Counts) *result.Traffic {
+func carried(c redisconn.Counts) *result.Traffic {
 	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
 }
 

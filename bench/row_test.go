@@ -14,6 +14,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -71,7 +72,7 @@ func TestTallies(t *testing.T) {
 				LockHold:  3,
 				LeaseLost: err == nil,
 			}
-			cost := traffic{market: backend.Counts{Commands: 9}, lockServers: backend.Counts{BytesSent: 5}}
+			cost := traffic{market: redisconn.Counts{Commands: 9}, lockServers: redisconn.Counts{BytesSent: 5}}
 			for _, t := range []*tally{rapid.SampledFrom([]*tally{first, second}).Draw(t, "worker"), whole} {
 				if at%2 == 0 {
 					t.listed(s, r, err)

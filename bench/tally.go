@@ -7,7 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
 )
@@ -137,7 +137,7 @@ func (t *tally) add(b *tally) {
 
 // traffic is what a worker and its locks exchanged with servers, except in the
 // background or over shared connections.
-type traffic struct{ market, lockServers backend.Counts }
+type traffic struct{ market, lockServers redisconn.Counts }
 
 func (t traffic) sub(b traffic) traffic {
 	return traffic{t.market.Sub(b.market), t.lockServers.Sub(b.lockServers)}

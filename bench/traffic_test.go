@@ -14,6 +14,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -227,7 +229,7 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 	before := w.traffic()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := backend.Await(ctx, time.Millisecond, func() error {
+	if err := process.Await(ctx, time.Millisecond, func() error {
 		if w.background.Snapshot().Commands == 0 {
 			return market.ErrContended
 		}
@@ -299,7 +301,7 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 
 // served is how many commands the server has run and how often it has read from a
 // connection, but for INFO and browsing.
-func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
+func served(t *testing.T, conn *redisconn.Conn) (commands, reads int64) {
 	t.Helper()
 	calls := testkit.Must(conn.InfoFields(t.Context(), "commandstats"))(t)
 	stats := testkit.Must(conn.InfoFields(t.Context(), "stats"))(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -34,18 +34,18 @@ const (
 // A meter reads what the server of a row has used. Its connection, which the guard
 // shares, costs the workers nothing.
 type meter struct {
-	conn *backend.Conn // nil: it cannot be asked
-	here bool          // the server shares this machine's cores
+	conn *redisconn.Conn // nil: it cannot be asked
+	here bool            // the server shares this machine's cores
 }
 
 // A reading is what was used until now, in seconds of processor time; negative: not known.
 type reading struct {
 	at              time.Time
-	server          float64        // the main thread of the market's
-	client          float64        // this process
-	machine, stolen float64        // all processes of this machine, and other machines
-	market          backend.Counts // by all workers
-	background      backend.Counts
+	server          float64          // the main thread of the market's
+	client          float64          // this process
+	machine, stolen float64          // all processes of this machine, and other machines
+	market          redisconn.Counts // by all workers
+	background      redisconn.Counts
 }
 
 // openMeter connects to the server of the seeded market. If it cannot be reached,
@@ -57,7 +57,7 @@ func (m *measurement) openMeter(ctx context.Context) {
 	m.meter.here = true // until its address says otherwise
 	dial := m.Dial
 	if m.market.cluster != nil { // the meter stays with this master when the slot moves
-		dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, m.market.home) }
+		dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, m.market.home) }
 	}
 	conn, err := dial(ctx)
 	if err != nil {

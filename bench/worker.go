@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/alarm"
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
@@ -44,9 +44,9 @@ type worker struct {
 	// When the operation under way began, on the window's clock; idle: there is none.
 	underway atomic.Int64
 
-	carried     backend.Stats // what its own connection has carried
-	lockServers backend.Stats // what its locks exchange with servers of their own
-	background  backend.Stats // what renewals and notifications of its locks exchange with any server
+	carried     redisconn.Stats // what its own connection has carried
+	lockServers redisconn.Stats // what its locks exchange with servers of their own
+	background  redisconn.Stats // what renewals and notifications of its locks exchange with any server
 
 	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
 	orders     []market.Order // reused
@@ -80,7 +80,7 @@ func (w *worker) connect(ctx context.Context) (err error) {
 	if w.history != nil {
 		env.Holds = w.history.Held
 	}
-	w.opened, err = strategies.Connect(backend.CountInto(ctx, &w.carried), w.market.Subject, w.market.connect, env)
+	w.opened, err = strategies.Connect(redisconn.CountInto(ctx, &w.carried), w.market.Subject, w.market.connect, env)
 	if err != nil {
 		return errors.Join(err, w.close())
 	}
@@ -224,8 +224,8 @@ func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
 	servers.Masters = nil
 	for _, dial := range m.Servers.Masters {
-		servers.Masters = append(servers.Masters, func(ctx context.Context) (*backend.Conn, error) {
-			return dial(backend.Delaying(ctx, rtt(m.point)))
+		servers.Masters = append(servers.Masters, func(ctx context.Context) (*redisconn.Conn, error) {
+			return dial(redisconn.Delaying(ctx, rtt(m.point)))
 		})
 	}
 	return servers

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 )
@@ -20,7 +21,7 @@ var errLost = errors.New("the reply was lost")
 type world struct {
 	testing.TB
 	ctx     context.Context
-	conn    *backend.Conn
+	conn    *redisconn.Conn
 	keys    market.Keys
 	opening market.Opening
 	ledger  *market.Ledger

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -63,7 +64,7 @@ func TestSnapshotIsNotTorn(t *testing.T) {
 		proxy, err := wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS)
 		w.must(err)
 		defer proxy.Close()
-		conn, err := backend.Dial(w.ctx, s.Target.Through(proxy.Addr()))
+		conn, err := redisconn.Dial(w.ctx, s.Target.Through(proxy.Addr()))
 		w.must(err)
 		defer conn.Close()
 		trap := proxy.Hold(wire.Match{Command: "zscan"})

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -115,7 +116,7 @@ func rowsByName(table string) map[string][]string {
 // A world is a server, and a way to it round the proxy.
 type world struct {
 	server *backend.Server
-	direct *backend.Conn
+	direct *redisconn.Conn
 }
 
 // An outcome is what was seen: how often the server executed what the client was asked to
@@ -300,12 +301,12 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 // Source: redis.io, cluster specification, "Live reconfiguration".
 func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {
 	masters := c.Server.Cluster().Masters()
-	from, to, slot := c.Server.Master(key), masters[0], backend.Slot(key)
+	from, to, slot := c.Server.Master(key), masters[0], redisconn.Slot(key)
 	if to.Addr == from.Addr {
 		to = masters[1]
 	}
-	do := func(node backend.Target, args ...any) string {
-		conn := testkit.Must(backend.Dial(t.Context(), node))(t)
+	do := func(node redisconn.Target, args ...any) string {
+		conn := testkit.Must(redisconn.Dial(t.Context(), node))(t)
 		defer conn.Close()
 		return testkit.Must(conn.Do(t.Context(), args...).Text())(t)
 	}
@@ -315,7 +316,7 @@ func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {
 	host, port, _ := net.SplitHostPort(to.Addr)
 	do(from, "migrate", host, port, key, 0, time.Minute.Milliseconds(), "auth", to.Password)
 	return func() {
-		for _, node := range []backend.Target{to, from} { // in this order there is a master at all times
+		for _, node := range []redisconn.Target{to, from} { // in this order there is a master at all times
 			do(node, "cluster", "setslot", slot, "node", id)
 		}
 	}

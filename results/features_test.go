@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -59,7 +59,7 @@ func TestFeaturesAreObserved(t *testing.T) {
 // reading and for writing.
 func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	started, err := servers.ForLock(t.Context(), servers.Addresses{}, string(k.Needs))
-	if errors.Is(err, backend.ErrUnavailable) {
+	if errors.Is(err, process.ErrUnavailable) {
 		testkit.Require(t, string(k.Needs), err.Error())
 	}
 	if err != nil {

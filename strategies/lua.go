@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -137,10 +137,10 @@ const nothingWritten = "(nothing was written)"
 // afterScript classifies the error of a script that writes: ErrRejected (nothing was
 // written), or those of afterWrite.
 func afterScript(err error) error {
-	command, denied := backend.Denied(err)
+	command, denied := redisconn.Denied(err)
 	noScripts := denied && (command == "evalsha" || command == "eval")
 	var server redis.Error
-	if errors.As(err, &server) && strings.Contains(err.Error(), nothingWritten) || noScripts || backend.Redirected(err) {
+	if errors.As(err, &server) && strings.Contains(err.Error(), nothingWritten) || noScripts || redisconn.Redirected(err) {
 		return fmt.Errorf("%w: %w", market.ErrRejected, err)
 	}
 	return afterWrite(err)
@@ -195,11 +195,11 @@ func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
 	if p.rdb != nil {
 		return p.pipe, nil
 	}
-	rdb, err := p.dial(backend.Pipelining(ctx))
+	rdb, err := p.dial(redisconn.Pipelining(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("open the connection that workers share: %w", err)
 	}
-	sender, err := backend.FullDuplex(rdb)
+	sender, err := redisconn.FullDuplex(rdb)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pipeline that workers share: %w", err), rdb.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -119,7 +120,7 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	s := testkit.Embedded(t)
 	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
-	c, err := strategies.Connect(g.ctx, parse(t, "lua-shared"), func(ctx context.Context) (*backend.Conn, error) {
+	c, err := strategies.Connect(g.ctx, parse(t, "lua-shared"), func(ctx context.Context) (*redisconn.Conn, error) {
 		dialled++
 		if dialled == 2 {
 			return nil, fails

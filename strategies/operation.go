@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -145,7 +145,7 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 // afterWrite classifies an error of writes that may have been made: ErrNotSent where
 // not a byte of them has left.
 func afterWrite(err error) error {
-	if backend.Unsent(err) {
+	if redisconn.Unsent(err) {
 		return beforeWrite(err)
 	}
 	return fmt.Errorf("outcome of the writes is unknown: %w", err)

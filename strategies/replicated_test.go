@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -30,7 +32,7 @@ func TestReplicated(t *testing.T) {
 	} {
 		alone := newFixture(t, master)
 		err := parse(t, spec).CheckServer(t.Context(), alone.conn.Client, alone.keys)
-		if !errors.Is(err, backend.ErrUnavailable) {
+		if !errors.Is(err, process.ErrUnavailable) {
 			t.Errorf("%s without a replica: %v", spec, err)
 		}
 	}
@@ -39,7 +41,7 @@ func TestReplicated(t *testing.T) {
 	})
 	for _, spec := range []string{"lua:replicas=1", "fine:set-px:replicas=1"} {
 		g := newFixture(t, master)
-		g.must(backend.Await(t.Context(), 10*time.Millisecond, func() error {
+		g.must(process.Await(t.Context(), 10*time.Millisecond, func() error {
 			return parse(t, spec).CheckServer(t.Context(), g.conn.Client, g.keys)
 		}))
 		w := g.open(spec, master, strategies.Env{})
@@ -64,14 +66,16 @@ func TestResend(t *testing.T) {
 	server := testkit.Embedded(t)
 	keys := testkit.Keys(t)
 	for spec, want := range map[string]int{"fine:set-px": 0, "fine:set-px:resend=on": 3} {
-		servers := lock.Servers{Masters: []func(context.Context) (*backend.Conn, error){server.Dial}}
+		servers := lock.Servers{Masters: []func(context.Context) (*redisconn.Conn, error){server.Dial}}
 		c, err := strategies.Connect(t.Context(), parse(t, spec), server.Dial,
 			strategies.Env{Keys: keys, Locks: server.Dial, Servers: servers})
 		if err != nil {
 			t.Fatal(err)
 		}
 		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
-		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(c.Env.Servers.Masters[0](ctx)) }
+		master := func(ctx context.Context) (*redis.Client, error) {
+			return redisconn.Client(c.Env.Servers.Masters[0](ctx))
+		}
 		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, master} {
 			rdb := testkit.Must(dial(t.Context()))(t)
 			defer rdb.Close()

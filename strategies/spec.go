@@ -12,8 +12,8 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -281,7 +281,7 @@ func (s Spec) Value(name string) (string, bool) {
 // takes no lock claims nothing.
 func (s Spec) Promises() lock.Promises { return s.lock.PromisesOf(s.params) }
 
-// CheckServer returns backend.ErrUnavailable, wrapped, if the server lacks a
+// CheckServer returns process.ErrUnavailable, wrapped, if the server lacks a
 // command that the spec sends.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
 	for _, c := range s.lock.NewerCommands(s.params) {
@@ -305,7 +305,7 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 // worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
-	var opened backend.Closers
+	var opened redisconn.Closers
 	if env.Process == nil {
 		env.Process = new(lock.Process)
 		opened = append(opened, env.Process)

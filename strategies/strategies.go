@@ -19,7 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -113,25 +113,25 @@ func again(dial Dialer) Dialer {
 	if dial == nil {
 		return nil
 	}
-	return func(ctx context.Context) (*backend.Conn, error) { return dial(backend.SendingAgain(ctx)) }
+	return func(ctx context.Context) (*redisconn.Conn, error) { return dial(redisconn.SendingAgain(ctx)) }
 }
 
 // A Dialer opens one connection.
-type Dialer = func(context.Context) (*backend.Conn, error)
+type Dialer = func(context.Context) (*redisconn.Conn, error)
 
 // A Connection is one worker's Purchaser with all that it works with. Close closes it.
 type Connection struct {
 	Purchaser market.Purchaser
-	Conn      *backend.Conn // the worker's own, to the market
-	Locks     *backend.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
-	Env       Env           // what the Purchaser was opened with
+	Conn      *redisconn.Conn // the worker's own, to the market
+	Locks     *redisconn.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
+	Env       Env             // what the Purchaser was opened with
 
-	backend.Closers // of all that was opened
+	redisconn.Closers // of all that was opened
 }
 
 // Connect opens a worker's connection to the market, and its Purchaser on it. Of env
 // it fills in Redis and Dial. The worker's own connection counts where ctx says
-// (backend.CountInto); what is dialled later counts into env.Traffic.Background. On
+// (redisconn.CountInto); what is dialled later counts into env.Traffic.Background. On
 // an error nothing stays open.
 func Connect(ctx context.Context, s Spec, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
@@ -176,7 +176,7 @@ func (c *Connection) open(ctx context.Context, s Spec, dial Dialer, env Env) (er
 // client opens one more connection, which is counted as in the background.
 func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	return func(ctx context.Context) (*redis.Client, error) {
-		return backend.Client(dial(backend.CountInto(ctx, e.Traffic.Background)))
+		return redisconn.Client(dial(redisconn.CountInto(ctx, e.Traffic.Background)))
 	}
 }
 
@@ -202,8 +202,8 @@ func Own(name string, open market.Open) Spec {
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 	to := func(addr string) Dialer {
 		connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) }
-		return func(asked context.Context) (*backend.Conn, error) {
-			return backend.DialOver(backend.Inherit(asked, ctx), connect)
+		return func(asked context.Context) (*redisconn.Conn, error) {
+			return redisconn.DialOver(redisconn.Inherit(asked, ctx), connect)
 		}
 	}
 	env := Env{Number: w.Number, Keys: w.Keys, Steps: w.Steps, Now: w.Now}

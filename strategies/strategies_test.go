@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -106,7 +107,7 @@ type fixture struct {
 	testing.TB
 	ctx     context.Context
 	server  *backend.Server
-	conn    *backend.Conn // the test's own
+	conn    *redisconn.Conn // the test's own
 	keys    market.Keys
 	opening market.Opening
 	first   market.ItemID
@@ -186,7 +187,7 @@ func (g *fixture) offer(n int) market.Order {
 // worker is a worker whose ledger is audited.
 type worker struct {
 	fixture   *fixture
-	conn      *backend.Conn
+	conn      *redisconn.Conn
 	purchaser market.Purchaser
 	ledger    *market.Ledger
 }
@@ -202,7 +203,7 @@ func (g *fixture) worker(spec string, steps step.Observer) *worker {
 func (g *fixture) open(spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
 	g.Helper()
 	env.Keys = g.keys
-	c, err := strategies.Connect(g.ctx, parse(g, spec), func(ctx context.Context) (*backend.Conn, error) {
+	c, err := strategies.Connect(g.ctx, parse(g, spec), func(ctx context.Context) (*redisconn.Conn, error) {
 		conn, err := through.Dial(ctx)
 		if err == nil {
 			for _, h := range hooks {

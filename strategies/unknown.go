@@ -9,7 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -179,15 +180,15 @@ func (c *killing) settle(ctx context.Context, op *operation) (known bool, became
 	return true, became
 }
 
-// checkKill returns backend.ErrUnavailable, wrapped, if the server does not
+// checkKill returns process.ErrUnavailable, wrapped, if the server does not
 // name connections.
 func checkKill(ctx context.Context, rdb *redis.Client) error {
 	err := rdb.Do(ctx, "client", "info").Err()
 	if refused, ok := errors.AsType[redis.Error](err); ok {
 		return fmt.Errorf("after-unknown=%s is %w on this server, which answers %q to CLIENT INFO: it needs Redis 6.2",
-			unknownKill, backend.ErrUnavailable, refused.Error())
+			unknownKill, process.ErrUnavailable, refused.Error())
 	}
-	return backend.Explain(err)
+	return redisconn.Explain(err)
 }
 
 // replicasParam is how many replicas must have an operation before it counts as made: the
@@ -228,12 +229,12 @@ func awaitReplicas(ctx context.Context, rdb *redis.Client, n int) error {
 	return nil
 }
 
-// checkReplicas returns backend.ErrUnavailable, wrapped, if too few replicas answer.
+// checkReplicas returns process.ErrUnavailable, wrapped, if too few replicas answer.
 func checkReplicas(ctx context.Context, rdb *redis.Client, n int) error {
 	err := awaitReplicas(ctx, rdb, n)
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("replicas=%d is %w: %w; take a server with as many replicas, by --redis", n,
-		backend.ErrUnavailable, err)
+		process.ErrUnavailable, err)
 }

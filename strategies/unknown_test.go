@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -143,7 +143,7 @@ func TestAfterUnknownIsRefused(t *testing.T) {
 	s := testkit.Embedded(t)
 	spec := testkit.Must(strategies.Builtin().Parse("fine:after-unknown=kill"))(t)
 	err := spec.CheckServer(t.Context(), testkit.Dial(t, s).Client, testkit.Keys(t))
-	if !errors.Is(err, backend.ErrUnavailable) {
-		t.Errorf("on %s: %v, want %v", s.Name, err, backend.ErrUnavailable)
+	if !errors.Is(err, process.ErrUnavailable) {
+		t.Errorf("on %s: %v, want %v", s.Name, err, process.ErrUnavailable)
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -62,7 +62,7 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	spec := markettest.Shortened(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: ms("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
-	server, err := backend.ParseURL(os.Getenv("REDIS_URL"))
+	server, err := redisconn.ParseURL(os.Getenv("REDIS_URL"))
 	var keys market.Keys
 	if prefix := os.Getenv("KEY_PREFIX"); err == nil && prefix != "" {
 		keys, err = market.NewKeys(prefix)
@@ -70,7 +70,7 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
 	}
-	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, server) }
+	dial := func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, server) }
 	a := &adapted{}
 	a.connection, err = strategies.Connect(ctx, spec, dial, strategies.Env{Keys: keys, Process: new(lock.Process)})
 	if _, locks := spec.Lock(); err == nil && locks {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -145,7 +146,7 @@ func (p *program) showHowFar(all int64, keys iter.Seq[string]) iter.Seq[string] 
 
 // removeLeftovers removes the keys of a market without a note, if one of them or the
 // prefix shows that a run made them.
-func (p *program) removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) error {
+func (p *program) removeLeftovers(ctx context.Context, conn *redisconn.Conn, keys market.Keys) error {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
 	case err != nil:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
@@ -32,10 +32,10 @@ func (on yourCluster) url() string {
 }
 
 // each calls f with a connection to each master.
-func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
+func (on yourCluster) each(t *testing.T, f func(*redisconn.Conn)) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := testkit.Must(backend.Dial(t.Context(), master))(t)
+		conn := testkit.Must(redisconn.Dial(t.Context(), master))(t)
 		f(conn)
 		conn.Close()
 	}
@@ -45,7 +45,7 @@ func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
 func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 	t.Helper()
 	var left []string
-	on.each(t, func(conn *backend.Conn) { left = append(left, conn.Keys(t.Context(), "*").Val()...) })
+	on.each(t, func(conn *redisconn.Conn) { left = append(left, conn.Keys(t.Context(), "*").Val()...) })
 	slices.Sort(left)
 	slices.Sort(neighbours)
 	if !slices.Equal(left, neighbours) {
@@ -87,7 +87,7 @@ func (on yourCluster) trading(t *testing.T) {
 
 func (on yourCluster) listings(t *testing.T) (n int64) {
 	t.Helper()
-	on.each(t, func(conn *backend.Conn) {
+	on.each(t, func(conn *redisconn.Conn) {
 		for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
 			n = conn.ZCard(t.Context(), key).Val()
 		}
@@ -116,7 +116,7 @@ func (on yourCluster) cleaned(t *testing.T, prefix string) outcome {
 // may gives or takes a right of the user on the node that has a market.
 func (on yourCluster) may(t *testing.T, right string) {
 	t.Helper()
-	on.each(t, func(conn *backend.Conn) {
+	on.each(t, func(conn *redisconn.Conn) {
 		if len(conn.Keys(t.Context(), "*:market:").Val()) == 0 {
 			return
 		}
@@ -153,7 +153,7 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 		"--duration", "1m", "--redis", on.url())
 	on.trading(t)
 	client := func(args ...any) {
-		on.each(t, func(conn *backend.Conn) {
+		on.each(t, func(conn *redisconn.Conn) {
 			testkit.Succeeds(t, conn.Do(t.Context(), append([]any{"client"}, args...)...).Err())
 		})
 	}
@@ -170,7 +170,7 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 
 // rights: a user who may not ask for the cluster's slots is told how to be allowed to.
 func (on yourCluster) rights(t *testing.T) {
-	on.each(t, func(conn *backend.Conn) {
+	on.each(t, func(conn *redisconn.Conn) {
 		command := []any{"acl", "setuser", "guest", "on", ">s3cret", "~*", "&*", "+@all", "-cluster"}
 		testkit.Succeeds(t, conn.Do(t.Context(), command...).Err())
 	})

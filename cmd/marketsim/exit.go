@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -63,7 +64,7 @@ func isUsage(err error) bool {
 	_, asked := errors.AsType[usageError](err)
 	_, point := errors.AsType[*bench.PointError](err)
 	return asked || point || slices.ContainsFunc([]error{
-		strategies.ErrSpec, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+		strategies.ErrSpec, market.ErrPrefix, redisconn.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }

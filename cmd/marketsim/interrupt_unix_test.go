@@ -22,6 +22,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -247,8 +248,8 @@ func TestPrivatePasswordIsHidden(t *testing.T) {
 		"--duration", "900ms", "--backend", "local", "--out", filepath.Join(dir, "out"),
 		"--history", filepath.Join(dir, "history"))
 	addr := serverAddr.FindStringSubmatch(c.told("backend: private ") + c.told("\n"))[1]
-	without := backend.Target{Network: "tcp", Addr: addr}
-	if conn, err := backend.Dial(t.Context(), without); !errors.Is(err, backend.ErrAuth) {
+	without := redisconn.Target{Network: "tcp", Addr: addr}
+	if conn, err := redisconn.Dial(t.Context(), without); !errors.Is(err, redisconn.ErrAuth) {
 		t.Errorf("without the password: %v, %v", conn, err)
 	}
 	hidden(t, password(), c.end().exits(t, exitFine), dir)
@@ -279,7 +280,7 @@ func privateServer(t *testing.T, c *child, password string) external {
 	if found == nil {
 		t.Fatalf("the child names no server:\n%s", c.stderr.String())
 	}
-	target := backend.Target{Network: "tcp", Addr: strings.TrimSpace(found[1]), Password: password}
+	target := redisconn.Target{Network: "tcp", Addr: strings.TrimSpace(found[1]), Password: password}
 	s := backend.NewServer(backend.NameURL, target, "", nil)
 	return external{s, testkit.Dial(t, s)}
 }

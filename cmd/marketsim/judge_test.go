@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -93,7 +93,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
 	keys := testkit.Must(market.NewKeys("adapter:"))(t)
-	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }))(t)
+	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return redisconn.Connect(t.Context(), s.Target) }))(t)
 	t.Cleanup(func() { _ = gate.Close() })
 	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())

@@ -39,9 +39,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -50,7 +50,7 @@ import (
 func main() {
 	// Does not return in a process that was started to be a client in a scenario.
 	fault.ServeChild(catalogue.Full)
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	stdout, stderr := newPatient(os.Stdout), newPatient(os.Stderr)
 	err := run(context.Background(), os.Args[1:], os.Stdin, stdout, stderr)
 	if err != nil {
@@ -65,9 +65,9 @@ type program struct {
 	passwords      passwords // of the user's servers
 	quiet          bool      // neither progress nor notices are shown
 
-	mu      sync.Mutex      // held while something is started, and by leave
-	started backend.Closers // for when a second signal ends the program
-	over    bool            // the program ends by itself
+	mu      sync.Mutex        // held while something is started, and by leave
+	started redisconn.Closers // for when a second signal ends the program
+	over    bool              // the program ends by itself
 }
 
 // run is main without what belongs to the process. It returns an error for
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	// it may be the server's: the next step is added, unless the text names it already
 	if _, told := errors.AsType[*rightsError](err); err != nil && !told && !isUsage(err) {
-		explained := backend.Explain(err)
+		explained := redisconn.Explain(err)
 		step := strings.TrimPrefix(explained.Error(), err.Error())
 		if !strings.Contains(err.Error(), step) {
 			err = explained

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	for _, name := range []string{"REDIS_URL", "REDIS_PASSWORD", "NO_COLOR"} {
 		os.Unsetenv(name)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
@@ -111,7 +112,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	on.locks, err = starting(p, func() (*servers.Locks, error) {
 		return servers.ForLock(ctx, plan.server.locks, needs...)
 	})
-	if errors.Is(err, backend.ErrUnavailable) {
+	if errors.Is(err, process.ErrUnavailable) {
 		return usageError{err}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -18,7 +19,7 @@ import (
 
 // rights are those that a command needs from the ACL of the user's server.
 type rights struct {
-	target *backend.Target // nil: a private server, which refuses nothing
+	target *redisconn.Target // nil: a private server, which refuses nothing
 	keys   market.Keys
 	trials []backend.Trial // every command that may be sent
 }
@@ -41,7 +42,7 @@ type rightsError struct {
 func (e *rightsError) Error() string {
 	text := e.refusal.Error()
 	if reply, is := errors.AsType[redis.Error](e.refusal); is {
-		step := strings.TrimPrefix(backend.Explain(reply).Error(), reply.Error())
+		step := strings.TrimPrefix(redisconn.Explain(reply).Error(), reply.Error())
 		text = strings.Replace(text, step, "", 1)
 	}
 	return text + "; " + e.advice
@@ -50,7 +51,7 @@ func (e *rightsError) Error() string {
 func (e *rightsError) Unwrap() error { return e.refusal }
 
 // check tries every command, and returns an error with all the rules that are missing.
-func (r rights) check(ctx context.Context, dial func(context.Context) (*backend.Conn, error)) error {
+func (r rights) check(ctx context.Context, dial func(context.Context) (*redisconn.Conn, error)) error {
 	if r.target == nil {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (r rights) check(ctx context.Context, dial func(context.Context) (*backend.
 // explain adds to a refusal by the ACL all the rules that are missing, and leaves other
 // errors alone.
 func (r rights) explain(ctx context.Context, err error) error {
-	command, denied := backend.Denied(err)
+	command, denied := redisconn.Denied(err)
 	if !denied || r.target == nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (r rights) explain(ctx context.Context, err error) error {
 
 	refused := r.trials // if they cannot be tried
 	// What it returns says no more than the refusal that there is.
-	_ = backend.With(ctx, *r.target, func(conn *backend.Conn) error {
+	_ = redisconn.With(ctx, *r.target, func(conn *redisconn.Conn) error {
 		some, err := r.refused(ctx, conn)
 		if len(some) > 0 {
 			refused = some
@@ -93,7 +94,7 @@ func (r rights) explain(ctx context.Context, err error) error {
 	return &rightsError{refusal: err, advice: r.advice(refused)}
 }
 
-func (r rights) refused(ctx context.Context, conn *backend.Conn) ([]backend.Trial, error) {
+func (r rights) refused(ctx context.Context, conn *redisconn.Conn) ([]backend.Trial, error) {
 	key := r.keys.Lock("rehearsal")
 	return backend.Refused(ctx, conn, r.trials, key, key+":channel")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/container"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -28,7 +29,7 @@ import (
 // locks need besides.
 type serverFlags struct {
 	url, choice, passwordFile string
-	tls                       backend.TLSFiles
+	tls                       redisconn.TLSFiles
 	redlock, zookeeper, etcd  []string
 }
 
@@ -67,17 +68,17 @@ func private() []string {
 }
 
 type serverPlan struct {
-	choice backend.Name    // empty: the first that works
-	target *backend.Target // the user's server; nil: a private one
-	again  string          // the clean command for the user's server, without --prefix
+	choice backend.Name      // empty: the first that works
+	target *redisconn.Target // the user's server; nil: a private one
+	again  string            // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
 
 	passwords []string // every password that was given, also those that another overrides
 }
 
 // knows notes the password of a target. A user's name alone is one, too: see
-// [backend.Target.String].
-func (s *serverPlan) knows(t backend.Target) {
+// [redisconn.Target.String].
+func (s *serverPlan) knows(t redisconn.Target) {
 	s.passwords = append(s.passwords, t.Password)
 	if t.Password == "" && t.Username != "default" {
 		s.passwords = append(s.passwords, t.Username)
@@ -101,12 +102,12 @@ func (f serverFlags) plan() (serverPlan, error) {
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
 		return s, usagef("--redis names your server and --backend %s starts another: give one of them", f.choice)
-	case raw == "" && (f.passwordFile != "" || f.tls != (backend.TLSFiles{})):
+	case raw == "" && (f.passwordFile != "" || f.tls != (redisconn.TLSFiles{})):
 		return s, usagef("--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")
 	case raw == "":
 		return s, nil
 	}
-	target, err := backend.ParseURL(raw)
+	target, err := redisconn.ParseURL(raw)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", from, err)
 	}
@@ -130,7 +131,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 
 // again is the clean command for the same server. It holds no password: one from the URL
 // has to be in REDIS_PASSWORD.
-func (f serverFlags) again(from string, target backend.Target) string {
+func (f serverFlags) again(from string, target redisconn.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
 		words = []string{"REDIS_PASSWORD=... marketsim clean"}
@@ -165,13 +166,13 @@ func addresses(flag string, all []string) error {
 	return nil
 }
 
-func (f serverFlags) masters() (targets []backend.Target, err error) {
+func (f serverFlags) masters() (targets []redisconn.Target, err error) {
 	for _, url := range f.redlock {
-		t, err := backend.ParseURL(url)
+		t, err := redisconn.ParseURL(url)
 		if err != nil {
 			return nil, fmt.Errorf("--redlock: %w", err)
 		}
-		if slices.ContainsFunc(targets, func(other backend.Target) bool { return other.Addr == t.Addr }) {
+		if slices.ContainsFunc(targets, func(other redisconn.Target) bool { return other.Addr == t.Addr }) {
 			return nil, usagef("--redlock names %s twice: its masters must be independent", t.Addr)
 		}
 		targets = append(targets, t)
@@ -201,7 +202,7 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 // ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
 	shown := map[string]string{
-		"redlock":   strings.Join(strategies.Names(l.Masters, backend.Target.String), ","),
+		"redlock":   strings.Join(strategies.Names(l.Masters, redisconn.Target.String), ","),
 		"zookeeper": strings.Join(l.ZooKeeper, ","),
 		"etcd":      strings.Join(l.Etcd, ","),
 	}
@@ -216,12 +217,12 @@ func lockServers(l *servers.Locks) map[string]string {
 }
 
 func preflight(ctx context.Context, server *backend.Server) error {
-	do := func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) }
+	do := func(conn *redisconn.Conn) error { return backend.Preflight(ctx, conn) }
 	if server.Cluster() == nil {
-		return backend.With(ctx, server.Target, do)
+		return redisconn.With(ctx, server.Target, do)
 	}
 	for _, master := range server.Cluster().Masters() {
-		if err := backend.With(ctx, master, do); err != nil {
+		if err := redisconn.With(ctx, master, do); err != nil {
 			return fmt.Errorf("a master of the cluster, %s: %w", master.Addr, err)
 		}
 	}
@@ -231,7 +232,7 @@ func preflight(ctx context.Context, server *backend.Server) error {
 // onOneSlot refuses a market whose keys a Redis Cluster would spread over its slots.
 func onOneSlot(server *backend.Server, keys market.Keys) error {
 	prefix := keys.Prefix()
-	if server.Cluster() == nil || backend.Slot(prefix) == backend.Slot(keys.Market()) {
+	if server.Cluster() == nil || redisconn.Slot(prefix) == redisconn.Slot(keys.Market()) {
 		return nil
 	}
 	return usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, which the text between "+

@@ -16,6 +16,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -135,13 +136,13 @@ func TestKeysDenied(t *testing.T) {
 // external is a redis-server that stands for the user's own, and asks for no password.
 type external struct {
 	*backend.Server
-	conn *backend.Conn // of somebody who may do everything
+	conn *redisconn.Conn // of somebody who may do everything
 }
 
 func newExternal(t testing.TB, args ...string) external {
 	t.Helper()
 	s := testkit.Local(t, args...)
-	testkit.Succeeds(t, backend.With(t.Context(), s.Target, func(conn *backend.Conn) error {
+	testkit.Succeeds(t, redisconn.With(t.Context(), s.Target, func(conn *redisconn.Conn) error {
 		return conn.ConfigSet(t.Context(), "requirepass", "").Err()
 	}))
 	s.Target.Password = ""

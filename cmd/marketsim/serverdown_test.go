@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -18,7 +18,7 @@ import (
 func (on yourCluster) otherNodeDown(t *testing.T) {
 	conn := testkit.Dial(t, on.Server)
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
-		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m backend.Target) bool { return m.Addr == addr })
+		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m redisconn.Target) bool { return m.Addr == addr })
 	})
 	replica, err := on.ReplicaOf(t.Context(), down)
 	if err == nil { // nobody takes its place

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // Local starts a private redis-server or valkey-server of this machine: on a free port
-// of 127.0.0.1, without persistence, as a [Process], so that Ctrl-C ends the load but
+// of 127.0.0.1, without persistence, as a [process.Process], so that Ctrl-C ends the load but
 // leaves the server for the audit.
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
@@ -32,11 +35,11 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 	if l.Program != "" {
 		programs = []string{l.Program}
 	}
-	program, err := Find("redis-server", programs...)
+	program, err := process.Find("redis-server", programs...)
 	if err != nil {
 		return nil, err
 	}
-	err = OnFreePorts(ctx, 1, func(ports []string) (err error) {
+	err = process.OnFreePorts(ctx, 1, func(ports []string) (err error) {
 		s, err = l.startOn(ctx, program, ports[0])
 		return err
 	})
@@ -45,10 +48,10 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 
 func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
 	password := cmp.Or(l.Password, rand.Text())
-	p := &Process{Name: "redis", Program: program, Input: fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)}
+	p := &process.Process{Name: "redis", Program: program, Input: fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)}
 	p.Args = []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
 	p.Args = append(p.Args, l.Args...)
-	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}
+	target := redisconn.Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}
 	s := NewServer(NameLocal, target, "private "+program, p.Close)
 	s.Process, p.Ready = p, s.ready
 	if err := p.Start(ctx); err != nil {
@@ -59,9 +62,9 @@ func (l Local) startOn(ctx context.Context, program, port string) (*Server, erro
 
 // ready reports whether our server, and not another one that took its port, answers.
 func (s *Server) ready(ctx context.Context, pid int) error {
-	err := With(ctx, s.Target, func(conn *Conn) error {
+	err := redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
-		if _, denied := Denied(err); denied {
+		if _, denied := redisconn.Denied(err); denied {
 			return nil
 		}
 		if err == nil && fields["process_id"] != strconv.Itoa(pid) {
@@ -69,7 +72,7 @@ func (s *Server) ready(ctx context.Context, pid int) error {
 		}
 		return err
 	})
-	if errors.Is(err, ErrAuth) { // ours cannot bind, and ends
+	if errors.Is(err, redisconn.ErrAuth) { // ours cannot bind, and ends
 		return fmt.Errorf("another server answers at %s: %w", s.Target.Addr, err)
 	}
 	return err

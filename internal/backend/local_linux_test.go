@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -33,8 +34,8 @@ func TestPrivateServersAskForAPassword(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		strange, without := s.Target, s.Target
 		strange.Password, without.Password = other.Target.Password, ""
-		dialFails(t, strange, backend.ErrAuth, "the password")
-		dialFails(t, without, backend.ErrAuth, "without a password")
+		testkit.DialFails(t, strange, redisconn.ErrAuth, "the password")
+		testkit.DialFails(t, without, redisconn.ErrAuth, "without a password")
 		testkit.Dial(t, s)
 		seen := fmt.Sprintf("%+v %v %s", s.Target, s.Describe(), s.Passed)
 		if s.Name == backend.NameLocal {
@@ -55,7 +56,7 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 	testkit.Local(t) // or there is nothing to test
 	t.Setenv("TMPDIR", t.TempDir())
 	killed := startParent(t)
-	dialFails(t, killed.target, nil, "") // it runs
+	testkit.DialFails(t, killed.target, nil, "") // it runs
 	killed.kill(t)
 }
 
@@ -65,9 +66,9 @@ func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 	testkit.Local(t) // or there is nothing to test
 	t.Setenv("TMPDIR", t.TempDir())
 	startParent(t)
-	alive := folders(t)
+	alive := testkit.Folders(t)
 	startParent(t).kill(t)
-	left := folders(t)
+	left := testkit.Folders(t)
 	testkit.Local(t)
 	var gone int
 	for _, folder := range left {
@@ -75,19 +76,19 @@ func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 			gone++
 		}
 	}
-	if len(alive) != 1 || len(left) != 2 || gone != 1 || !slices.Contains(folders(t), alive[0]) {
-		t.Errorf("of %q, of which %q is in use, there are %q", left, alive, folders(t))
+	if len(alive) != 1 || len(left) != 2 || gone != 1 || !slices.Contains(testkit.Folders(t), alive[0]) {
+		t.Errorf("of %q, of which %q is in use, there are %q", left, alive, testkit.Folders(t))
 	}
 	// As if it had been another user's.
 	startParent(t).kill(t)
-	for _, folder := range folders(t) {
+	for _, folder := range testkit.Folders(t) {
 		if err := os.Chown(filepath.Join(os.TempDir(), folder), 1, -1); err != nil {
 			t.Skip("only root can make folders of another user: ", err)
 		}
 	}
-	before := len(folders(t))
+	before := len(testkit.Folders(t))
 	testkit.Local(t)
-	if now := len(folders(t)); now != before+1 {
+	if now := len(testkit.Folders(t)); now != before+1 {
 		t.Errorf("%d folders of another user, with one more of ours there are %d", before, now)
 	}
 }
@@ -96,7 +97,7 @@ func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 type parentProcess struct {
 	*exec.Cmd
 	server int
-	target backend.Target
+	target redisconn.Target
 }
 
 func startParent(t *testing.T) parentProcess {
@@ -112,7 +113,7 @@ func startParent(t *testing.T) parentProcess {
 		t.Fatalf("the parent said %q: %v", line, errors.Join(err, scanErr))
 	}
 	t.Cleanup(func() { _ = parent.Process.Kill(); _ = parent.Wait() })
-	return parentProcess{parent, pid, backend.Target{Network: "tcp", Addr: addr, Password: password}}
+	return parentProcess{parent, pid, redisconn.Target{Network: "tcp", Addr: addr, Password: password}}
 }
 
 // kill returns when its server is gone, too.

@@ -2,7 +2,6 @@ package backend_test
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -31,20 +32,7 @@ func TestLocal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
 	}
-	dialFails(t, s.Target, backend.ErrUnreachable, "is it running")
-}
-
-// folders lists what servers left in the temporary folder, which the test has set.
-func folders(t *testing.T) []string {
-	t.Helper()
-	entries := testkit.Must(os.ReadDir(os.TempDir()))(t)
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "marketsim-") {
-			names = append(names, e.Name())
-		}
-	}
-	return names
+	testkit.DialFails(t, s.Target, redisconn.ErrUnreachable, "is it running")
 }
 
 func TestLocalFails(t *testing.T) {
@@ -55,15 +43,15 @@ func TestLocalFails(t *testing.T) {
 		t.Errorf("got %v, want the server's complaint", err)
 	}
 	_, err = backend.Local{Program: "no-such-server"}.Start(t.Context())
-	if !errors.Is(err, backend.ErrUnavailable) {
+	if !errors.Is(err, process.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	_, err = backend.Local{}.Start(t.Context())
-	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "redis-server or valkey-server in PATH") {
+	if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), "redis-server or valkey-server in PATH") {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
-	if left := folders(t); len(left) > 0 {
+	if left := testkit.Folders(t); len(left) > 0 {
 		t.Errorf("folders left: %v", left)
 	}
 }
@@ -105,7 +93,7 @@ func TestRestart(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if left := folders(t); len(left) > 0 {
+			if left := testkit.Folders(t); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -15,7 +16,7 @@ import (
 const parentEnv = "BACKEND_TEST_PARENT"
 
 func TestMain(m *testing.M) {
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	if os.Getenv(parentEnv) != "" {
 		parent()
 		return

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // A Trial is a command as it is tried: its words, among which KEY and CHANNEL stand for
@@ -43,19 +45,19 @@ func (t Trial) words(key, channel string) []any {
 // server looks at the ACL when a command joins a transaction, and the end of its
 // connection discards this one. To a user who may not open one, all count as refused,
 // because they cannot be tried. c cannot be used afterwards.
-func Refused(ctx context.Context, c *Conn, trials []Trial, key, channel string) (refused []Trial, first error) {
+func Refused(ctx context.Context, c *redisconn.Conn, trials []Trial, key, channel string) (refused []Trial, first error) {
 	// On one connection, and in one write, so that a connection that breaks takes all with
 	// it. MULTI is tried alone beforehand: without it what follows would be executed.
 	conn := c.Client.Conn()
 	defer conn.Close()
 	opened := conn.Do(ctx, "multi").Err()
-	if _, denied := Denied(opened); denied {
+	if _, denied := redisconn.Denied(opened); denied {
 		return trials, opened
 	}
 	if opened == nil {
 		opened = conn.Do(ctx, "exec").Err() // of nothing
 	}
-	if _, denied := Denied(opened); opened != nil && !denied {
+	if _, denied := redisconn.Denied(opened); opened != nil && !denied {
 		return nil, fmt.Errorf("open a transaction: %w", opened)
 	}
 
@@ -69,7 +71,7 @@ func Refused(ctx context.Context, c *Conn, trials []Trial, key, channel string) 
 		}
 		return nil
 	})
-	if Broken(err) {
+	if redisconn.Broken(err) {
 		return nil, fmt.Errorf("try commands in a transaction: %w", err)
 	}
 
@@ -81,7 +83,7 @@ func Refused(ctx context.Context, c *Conn, trials []Trial, key, channel string) 
 		case trial.Command() == "exec":
 			answer = opened
 		}
-		if _, denied := Denied(answer); !denied {
+		if _, denied := redisconn.Denied(answer); !denied {
 			continue
 		}
 		refused = append(refused, trial)

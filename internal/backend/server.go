@@ -1,15 +1,23 @@
+// Package backend says where a market runs.
+//
+// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters
+// that can start one: a private process ([Local]), a container (package container), or
+// miniredis inside this process (package embedded). [Preflight] says before the load
+// whether it will do.
 package backend
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // Name is that of a backend: where a server came from. Its values are also the
@@ -28,19 +36,19 @@ const (
 // A Server is a Redis that runs: one process, or a Redis Cluster.
 type Server struct {
 	Name   Name
-	Target Target   // a node's, of a cluster
-	Detail string   // what runs: a program's path, an image, ...
-	Passed []string // why Start passed over earlier backends, one short line each
+	Target redisconn.Target // a node's, of a cluster
+	Detail string           // what runs: a program's path, an image, ...
+	Passed []string         // why Start passed over earlier backends, one short line each
 
-	*Process // nil unless it is a local process
+	*process.Process // nil unless it is a local process
 
-	cluster *Cluster // nil unless Discover found that it is one
+	cluster *redisconn.Cluster // nil unless Discover found that it is one
 	stop    func() error
 }
 
 // NewServer describes a running server to be ended by stop, which is called at
 // most once and may be nil.
-func NewServer(name Name, target Target, detail string, stop func() error) *Server {
+func NewServer(name Name, target redisconn.Target, detail string, stop func() error) *Server {
 	if stop == nil {
 		stop = func() error { return nil }
 	}
@@ -53,20 +61,20 @@ func (s *Server) Discover(ctx context.Context) error {
 	if s.Name == NameEmbedded {
 		return nil
 	}
-	return With(ctx, s.Target, func(conn *Conn) error {
+	return redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
 		fields, err := conn.InfoFields(ctx, "cluster")
 		if err == nil && fields["cluster_enabled"] == "1" {
-			s.cluster, err = OpenCluster(ctx, s.Target)
+			s.cluster, err = redisconn.OpenCluster(ctx, s.Target)
 		}
 		return err
 	})
 }
 
 // Cluster is the Redis Cluster that the server is, if Discover found that; nil: it is none.
-func (s *Server) Cluster() *Cluster { return s.cluster }
+func (s *Server) Cluster() *redisconn.Cluster { return s.cluster }
 
 // Master is where a key lies. Only on a cluster does it matter which key.
-func (s *Server) Master(key string) Target {
+func (s *Server) Master(key string) redisconn.Target {
 	if s.cluster != nil {
 		return s.cluster.Master(key)
 	}
@@ -92,12 +100,14 @@ func (s *Server) Describe() string {
 	return line
 }
 
-// Dial connects to the server, with the errors of the function [Dial]: to a
+// Dial connects to the server, with the errors of [redisconn.Dial]: to a
 // cluster at the node that was named.
-func (s *Server) Dial(ctx context.Context) (*Conn, error) { return Dial(ctx, s.Target) }
+func (s *Server) Dial(ctx context.Context) (*redisconn.Conn, error) {
+	return redisconn.Dial(ctx, s.Target)
+}
 
-// Dialer returns what connects to the master of a key, on a cluster by [Cluster.Dialer].
-func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
+// Dialer returns what connects to the master of a key, on a cluster by [redisconn.Cluster.Dialer].
+func (s *Server) Dialer(key string) func(context.Context) (*redisconn.Conn, error) {
 	if s.cluster == nil {
 		return s.Dial
 	}
@@ -107,18 +117,6 @@ func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
 // Close ends a server that was started for this run and does nothing to one
 // that was given by URL.
 func (s *Server) Close() error { return s.stop() }
-
-// Closers are closed together.
-type Closers []io.Closer
-
-// Close closes the last one first.
-func (c Closers) Close() error {
-	var errs []error
-	for _, closer := range slices.Backward(c) {
-		errs = append(errs, closer.Close())
-	}
-	return errors.Join(errs...)
-}
 
 // Info says which server a result was measured on.
 type Info struct {
@@ -136,7 +134,7 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 		version := strings.TrimPrefix(Modules()["github.com/alicebob/miniredis/v2"], "v")
 		return Info{Product: "miniredis", Version: version, Config: map[string]string{}}, nil
 	}
-	err = With(ctx, s.Target, func(conn *Conn) error {
+	err = redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
 		info = Info{Product: "redis", Version: fields["redis_version"], Config: map[string]string{}}
 		if v := fields["valkey_version"]; v != "" {
@@ -162,27 +160,12 @@ func Modules() map[string]string {
 	return versions
 }
 
-// InfoFields returns the "name:value" lines of one section of INFO.
-func (c *Conn) InfoFields(ctx context.Context, section string) (map[string]string, error) {
-	text, err := c.Client.Info(ctx, section).Result()
-	if err != nil {
-		return nil, fmt.Errorf("asking for INFO %s: %w", section, Explain(err))
-	}
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	return fields, nil
-}
-
 // Preflight checks that a market can live on the server at the other end: Redis 6.2 or
 // newer (or Valkey, which reports the version of Redis it is compatible with), done
 // with loading, and not a replica that refuses writes. The error wraps
-// [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing
+// [redisconn.ErrUnsuitable], or says which command the user may not run. Miniredis has nothing
 // to check, and does not pass.
-func Preflight(ctx context.Context, c *Conn) error {
+func Preflight(ctx context.Context, c *redisconn.Conn) error {
 	is, err := c.InfoFields(ctx, "default")
 	if err != nil {
 		return err
@@ -192,17 +175,20 @@ func Preflight(ctx context.Context, c *Conn) error {
 	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor)
 	switch {
 	case major < 6 || major == 6 && minor < 2:
-		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", ErrUnsuitable, is["redis_version"])
+		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", redisconn.ErrUnsuitable, is["redis_version"])
 	case is["loading"] == "1":
-		return fmt.Errorf("%w: it still loads its data; try again when it is done", ErrUnsuitable)
+		return fmt.Errorf("%w: it still loads its data; try again when it is done", redisconn.ErrUnsuitable)
 	case is["role"] == "slave" && is["slave_read_only"] != "0":
 		return fmt.Errorf("%w: it is a read-only replica; connect to its master at %s:%s",
-			ErrUnsuitable, is["master_host"], is["master_port"])
+			redisconn.ErrUnsuitable, is["master_host"], is["master_port"])
 	}
 	return nil
 }
 
-// A Starter starts a private server. Its errors are short, and wrap [ErrUnavailable] if
+// ErrChoice is returned by [Start].
+var ErrChoice = errors.New("unknown backend")
+
+// A Starter starts a private server. Its errors are short, and wrap [process.ErrUnavailable] if
 // this machine lacks something.
 type Starter interface {
 	Name() Name
@@ -214,7 +200,7 @@ type Starter interface {
 // that succeeds; the reasons of those that did not are kept in [Server.Passed].
 // With a choice, "url" or a starter's name, it is that one or an error, even if
 // url comes from the environment.
-func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
+func Start(ctx context.Context, choice Name, url *redisconn.Target, starters ...Starter) (*Server, error) {
 	if choice == NameURL || choice == "" && url != nil {
 		if url == nil {
 			return nil, fmt.Errorf("%w: %q needs a URL, in --redis or REDIS_URL", ErrChoice, NameURL)

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // fakeStarter succeeds if err is nil.
@@ -22,18 +25,18 @@ func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return backend.NewServer(f.name, backend.Target{Network: "tcp", Addr: "here:1"}, "a "+string(f.name), nil), nil
+	return backend.NewServer(f.name, redisconn.Target{Network: "tcp", Addr: "here:1"}, "a "+string(f.name), nil), nil
 }
 
 func TestStart(t *testing.T) {
-	url := parse(t, "redis://bob:SECRET@there")
-	missing := fmt.Errorf("no redis-server in PATH: %w\nmore", backend.ErrUnavailable)
+	url := testkit.Must(redisconn.ParseURL("redis://bob:SECRET@there"))(t)
+	missing := fmt.Errorf("no redis-server in PATH: %w\nmore", process.ErrUnavailable)
 	works, fails := fakeStarter{backend.NameLocal, nil}, fakeStarter{backend.NameLocal, missing}
 	embedded := fakeStarter{backend.NameEmbedded, nil}
 	for _, tc := range []struct {
 		name     string
 		choice   backend.Name
-		url      *backend.Target
+		url      *redisconn.Target
 		starters []backend.Starter
 		is       error
 		says     string // the description, or part of the error
@@ -42,10 +45,10 @@ func TestStart(t *testing.T) {
 		{"else the first starter", "", nil, []backend.Starter{works, embedded}, nil, "a local at redis://here:1"},
 		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
 			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
-		{"none", "", nil, []backend.Starter{fails}, backend.ErrUnavailable, "local: no redis-server in PATH"},
+		{"none", "", nil, []backend.Starter{fails}, process.ErrUnavailable, "local: no redis-server in PATH"},
 		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil,
 			"a embedded: its numbers are not Redis's"},
-		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable,
+		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, process.ErrUnavailable,
 			"no server could be started"},
 		{"forced url", backend.NameURL, &url, []backend.Starter{works}, nil, "there:6379"},
 		{"forced url without one", backend.NameURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},

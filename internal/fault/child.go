@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
@@ -47,12 +47,12 @@ type endpoint struct {
 	Cluster                 bool // a node of a cluster: clients go to the master of the market's slot
 }
 
-func endpointOf(t backend.Target) endpoint {
+func endpointOf(t redisconn.Target) endpoint {
 	return endpoint{Network: t.Network, Addr: t.Addr, Password: t.Password}
 }
 
-func (e endpoint) target() backend.Target {
-	return backend.Target{Network: e.Network, Addr: e.Addr, Password: e.Password}
+func (e endpoint) target() redisconn.Target {
+	return redisconn.Target{Network: e.Network, Addr: e.Addr, Password: e.Password}
 }
 
 // The commands that a child gets.
@@ -120,7 +120,7 @@ func ServeChild(catalogue func() strategies.Catalogue) {
 	if os.Getenv(childEnv) == "" {
 		return
 	}
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	if err := serve(os.Stdin, os.Stdout, catalogue()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -283,19 +283,19 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 // dialer connects as every client of marketsim does, or as go-redis does by default when
 // a command is to be sent again.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
-	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
+	connect := func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, e.target()) }
 	if e.Cluster {
-		cluster, err := backend.OpenCluster(ctx, e.target())
+		cluster, err := redisconn.OpenCluster(ctx, e.target())
 		if err != nil {
 			return nil, err
 		}
 		connect = cluster.Dialer(keys.Market())
 	}
-	return func(ctx context.Context) (*backend.Conn, error) {
+	return func(ctx context.Context) (*redisconn.Conn, error) {
 		if config.Resend {
-			ctx = backend.SendingAgain(ctx)
+			ctx = redisconn.SendingAgain(ctx)
 		}
-		ctx = backend.WaitingForReplies(ctx, config.Patience)
+		ctx = redisconn.WaitingForReplies(ctx, config.Patience)
 		conn, err := connect(ctx)
 		// a busy machine greets late
 		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -26,7 +26,7 @@ type client struct {
 	setup   *setup
 	name    string
 	account market.UserID
-	process *backend.Process
+	process *process.Process
 	in, out *os.File // of its process
 	send    *json.Encoder
 	events  chan event
@@ -66,12 +66,12 @@ const childEnv = "MARKETSIM_CHILD"
 
 // start starts its process. On Linux it dies with this one, however that ends; elsewhere
 // it ends when its input does.
-func (c *client) start(folder *backend.Folder) error {
+func (c *client) start(folder *process.Folder) error {
 	program, errProgram := os.Executable()
 	childIn, in, errIn := os.Pipe()
 	out, childOut, errOut := os.Pipe()
 	c.in, c.out, c.send = in, out, json.NewEncoder(in)
-	c.process = &backend.Process{
+	c.process = &process.Process{
 		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
 	}
 	err := errors.Join(errProgram, errIn, errOut)
@@ -308,7 +308,7 @@ func (c *client) next(within time.Duration) (event, bool) {
 		case !ok:
 			c.check(fmt.Errorf("it ended: %s", c.process.Log()))
 		case e.Lacks:
-			c.check(fmt.Errorf("%w: %s", backend.ErrUnavailable, e.Error))
+			c.check(fmt.Errorf("%w: %s", process.ErrUnavailable, e.Error))
 		case e.Error != "":
 			c.check(errors.New(e.Error))
 		}

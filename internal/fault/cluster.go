@@ -10,6 +10,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -70,7 +72,7 @@ func masterPromoted(s *setup) observed {
 // fallBehind stops a replica that has all that was written, and fills its connection:
 // what is written after that stays in the master's memory, and dies with it. Neither of
 // the two notices at once, just as when packets are lost.
-func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
+func (s *setup) fallBehind(master *redisconn.Conn, replica *backend.Server) {
 	flood := s.keys.Market() + "flood" // in the same slot, by its braces
 	s.replicates(master, flood)
 	s.pauses(replica)
@@ -88,7 +90,7 @@ func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
 }
 
 // unsent is how many bytes a master could not send to its replica.
-func (s *setup) unsent(master *backend.Conn) (bytes int) {
+func (s *setup) unsent(master *redisconn.Conn) (bytes int) {
 	clients := must(master.Do(s.ctx, "client", "list", "type", "replica").Text())
 	for _, field := range strings.Fields(clients) {
 		_, _ = fmt.Sscanf(field, "omem=%d", &bytes)
@@ -101,7 +103,7 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 // master has what it had at some time, and what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
-	check(backend.Await(s.ctx, pollEvery, func() error {
+	check(process.Await(s.ctx, pollEvery, func() error {
 		master, err := s.cluster.Master(s.ctx, s.keys.Market())
 		if err == nil && master != replica {
 			err = fmt.Errorf("%s has not taken the place of %s", s.cluster.Addrs()[replica], s.cluster.Addrs()[master])

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 )
 
@@ -22,7 +24,7 @@ const (
 // is played. One that stands still lets leases run out whose holders are not to blame. A
 // server that is down does not stand still.
 type heartbeat struct {
-	server *backend.Process
+	server *process.Process
 	cancel context.CancelFunc
 	over   chan struct{} // closed when it asks no more
 
@@ -85,7 +87,7 @@ func (h *heartbeat) end() time.Duration {
 
 // listen listens to the heartbeat of a server until the run ends, or the scenario stops
 // the server.
-func (s *setup) listen(server *backend.Process, ask func(context.Context) error) {
+func (s *setup) listen(server *process.Process, ask func(context.Context) error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	h := &heartbeat{server: server, cancel: cancel, over: make(chan struct{})}
 	s.heartbeats = append(s.heartbeats, h)
@@ -115,7 +117,7 @@ func (s *setup) listenToMembers(ensemble *servers.Ensemble) {
 // pinging asks a server by PING, over a connection of its own that is made at the first
 // question and ends with the context of that.
 func pinging(server *backend.Server) func(context.Context) error {
-	var conn *backend.Conn
+	var conn *redisconn.Conn
 	return func(ctx context.Context) (err error) {
 		if conn == nil {
 			conn, err = server.Dial(ctx)

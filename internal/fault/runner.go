@@ -17,6 +17,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -37,7 +38,7 @@ const (
 // safe for concurrent use.
 type Runner struct {
 	Market *backend.Server // on which the markets are, but those on a cluster
-	folder *backend.Folder // in which clients run
+	folder *process.Folder // in which clients run
 
 	mu    sync.Mutex
 	locks map[lock.Need]*servers.Locks // what locks need
@@ -58,7 +59,7 @@ func StartRunner(ctx context.Context) (*Runner, error) {
 }
 
 func newRunner(server *backend.Server) (*Runner, error) {
-	folder, err := backend.MakeFolder("faults")
+	folder, err := process.MakeFolder("faults")
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
@@ -229,7 +230,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 	case ctx.Err() != nil: // what failed, failed because of that
 		err = c.failed(errors.Join(context.Cause(ctx), err))
 		return c.found(verify.Stopped, "the run ended while it was under way"), err
-	case errors.Is(err, backend.ErrUnavailable), errors.Is(err, errUnclear):
+	case errors.Is(err, process.ErrUnavailable), errors.Is(err, errUnclear):
 		return c.found(verify.Unavailable, err.Error()), nil
 	default:
 		err = c.failed(err)

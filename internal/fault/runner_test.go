@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/step"
@@ -224,7 +224,7 @@ func TestStalledServerAccusesNobody(t *testing.T) {
 }
 
 // stopsAlone stops a process for a while, behind the scenario's back.
-func (s *setup) stopsAlone(p *backend.Process) {
+func (s *setup) stopsAlone(p *process.Process) {
 	check(p.Pause())
 	s.wait(TTL * 3 / 10)
 	check(p.Resume())
@@ -334,11 +334,11 @@ func TestClientThatIsRefusedLate(t *testing.T) {
 func TestEnvironmentThatLacksSomething(t *testing.T) {
 	r := startRunner(t)
 	lacking := custom(func(s *setup) observed {
-		fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
+		fail(fmt.Errorf("no such thing: %w\nmore of it", process.ErrUnavailable))
 		return observed{Harm: verify.SoldTwice, Why: ""}
 	})
 	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
-	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
+	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+process.ErrUnavailable.Error() {
 		t.Errorf("%+v, %v; want not played, and why in one line", f, err)
 	}
 }

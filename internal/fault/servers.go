@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -235,7 +236,7 @@ func failover(s *setup) observed {
 }
 
 // replicates writes a key, and returns when the server's one replica has it.
-func (s *setup) replicates(conn *backend.Conn, key string) {
+func (s *setup) replicates(conn *redisconn.Conn, key string) {
 	check(conn.Set(s.ctx, key, "", 0).Err())
 	if n := must(conn.Wait(s.ctx, 1, clientTimeout).Result()); n != 1 {
 		fail(fmt.Errorf("%w: %d replicas have what was written", errLate, n))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -46,7 +47,7 @@ type setup struct {
 
 	server     *backend.Server // of the market
 	config     clientConfig    // of clients to come; a scenario may change it
-	conn       *backend.Conn
+	conn       *redisconn.Conn
 	keys       market.Keys
 	first      market.ItemID    // of the seller's
 	listed     []market.Listing // when the scenario begins: the first few items
@@ -54,9 +55,9 @@ type setup struct {
 	granted    map[market.UserID]int64 // coins that accounts have beyond those of the opening
 	clients    []*client
 	operations []*operation
-	masters    servers.Redises  // of a lock that needs several
-	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
-	closers    backend.Closers  // what was started for this run alone
+	masters    servers.Redises   // of a lock that needs several
+	cluster    *servers.Cluster  // of this setup's own, which the market is on; nil: there is none
+	closers    redisconn.Closers // what was started for this run alone
 
 	heartbeats []*heartbeat  // of the servers
 	stood      time.Duration // for how long one of them stood still that the scenario had not stopped
@@ -92,7 +93,7 @@ func (s *setup) strikes(arrived bool, otherwise string) {
 // check ends the run at an error. A cluster whose nodes this machine held up for too long
 // redirects or refuses clients.
 func check(err error) {
-	if backend.Redirected(err) {
+	if redisconn.Redirected(err) {
 		err = fmt.Errorf("%w: %w", errLate, err)
 	}
 	if err != nil {
@@ -318,7 +319,7 @@ func (s *setup) proxy(before *endpoint) *wire.Proxy {
 }
 
 // dial connects to a private server for the length of the run.
-func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }
+func (s *setup) dial(server *backend.Server) *redisconn.Conn { return own(s, must(server.Dial(s.ctx))) }
 
 // recorded names the commands that a proxy sees while something happens.
 func (s *setup) recorded(p *wire.Proxy, happens func()) []string {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -377,7 +378,7 @@ func TestBadAdapters(t *testing.T) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	o.Server = backend.Local{Program: "/nowhere/redis"}
-	if _, err := judge.Run(t.Context(), o); !errors.Is(err, backend.ErrUnavailable) {
+	if _, err := judge.Run(t.Context(), o); !errors.Is(err, process.ErrUnavailable) {
 		t.Errorf("a server that is not there: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/markettest"
@@ -20,7 +20,7 @@ func Markets() []string { return []string{"one-item", "one-account"} }
 // prefix: the server is theirs alone.
 type shop struct {
 	markettest.Market
-	conn    *backend.Conn
+	conn    *redisconn.Conn
 	ledgers []*market.Ledger // of this schedule
 	yes, no int              // how many bought, and how many were refused
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/markettest"
@@ -50,7 +50,7 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		connects := func() (net.Conn, error) { return backend.Connect(context.Background(), p.server.Target) }
+		connects := func() (net.Conn, error) { return redisconn.Connect(context.Background(), p.server.Target) }
 		gate, err := wire.StartGate(connects)
 		if err != nil {
 			return err

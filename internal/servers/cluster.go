@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 const (
@@ -34,7 +36,7 @@ type Cluster struct {
 // replica follows its master. On a busy machine the nodes may miss each other, and
 // redis-cli's wait fails: then it starts another cluster.
 func StartCluster(ctx context.Context) (*Cluster, error) {
-	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
+	cli, err := process.Find("redis-tools", "redis-cli", "valkey-cli")
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 		err = c.Server.Discover(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", backend.OfContext(ctx, err)), c.Close())
+		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", redisconn.OfContext(ctx, err)), c.Close())
 	}
 	return c, nil
 }
@@ -71,7 +73,7 @@ func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	create = append(create, "--cluster-replicas", "1", "--cluster-yes")
-	cmd := &backend.Process{
+	cmd := &process.Process{
 		Program: cli, Args: create, Folder: c.Redises[0].Folder,
 		Env: append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password),
 	}
@@ -81,7 +83,7 @@ func (c *Cluster) join(ctx context.Context, cli string) error {
 	return c.AwaitReady(ctx)
 }
 
-func clusterReady(ctx context.Context, conn *backend.Conn) error {
+func clusterReady(ctx context.Context, conn *redisconn.Conn) error {
 	info, err := conn.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
@@ -118,7 +120,7 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
 	for n := range c.Redises {
 		var fields map[string]string
-		err := backend.With(ctx, c.Redises[n].Target, func(conn *backend.Conn) (err error) {
+		err := redisconn.With(ctx, c.Redises[n].Target, func(conn *redisconn.Conn) (err error) {
 			fields, err = conn.InfoFields(ctx, "replication")
 			return err
 		})
@@ -133,8 +135,8 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 // master, or ctx ends.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {
-		return backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
-			return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
+		return redisconn.With(ctx, c.Redises[i].Target, func(conn *redisconn.Conn) error {
+			return process.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
 		})
 	})
 }

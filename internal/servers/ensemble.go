@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 )
 
 // An Ensemble is one or more servers of ZooKeeper or etcd, which elect a leader. One of
@@ -47,7 +47,7 @@ type product struct {
 // A Member is a server. Its folder outlives its process: one that is started
 // again finds its data.
 type Member struct {
-	*backend.Process
+	*process.Process
 	addr string // for clients, host:port
 }
 
@@ -61,7 +61,7 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 	if err != nil {
 		return nil, err
 	}
-	err = backend.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
+	err = process.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
 		e = &Ensemble{product: p}
 		if err := e.start(ctx, program, ports); err != nil {
 			return errors.Join(err, e.Close())
@@ -76,7 +76,7 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 
 func (e *Ensemble) start(ctx context.Context, program string, ports []string) error {
 	for i := range len(ports) / e.product.ports {
-		m := &Member{&backend.Process{Name: e.product.name, Program: program}, "127.0.0.1:" + ports[i*e.product.ports]}
+		m := &Member{&process.Process{Name: e.product.name, Program: program}, "127.0.0.1:" + ports[i*e.product.ports]}
 		m.Ready = func(ctx context.Context, _ int) error {
 			s, err := e.product.ask(ctx, m.addr)
 			if i == 0 && err == nil {
@@ -110,7 +110,7 @@ func (e *Ensemble) Ask(ctx context.Context, i int) error {
 // Leader returns which server leads, and waits for an election if none does. A
 // single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
-	err = backend.Await(ctx, pollEvery, func() error {
+	err = process.Await(ctx, pollEvery, func() error {
 		for i, m := range e.Members {
 			if s, err := e.product.ask(ctx, m.addr); err == nil && s.leads {
 				leader = i
@@ -139,7 +139,7 @@ const (
 )
 
 // FindEtcd returns the path of etcd, if it is installed.
-func FindEtcd() (string, error) { return backend.Find("etcd-server", "etcd") }
+func FindEtcd() (string, error) { return process.Find("etcd-server", "etcd") }
 
 // StartEtcd starts an etcd of n members, 3.4 or newer.
 func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
@@ -205,9 +205,9 @@ var zooKeeperConfig string
 func FindZooKeeper() (java string, err error) {
 	const pack = "--no-install-recommends zookeeper"
 	if _, err := os.Stat(zooKeeperJar); err != nil {
-		return "", fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, backend.ErrUnavailable)
+		return "", fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, process.ErrUnavailable)
 	}
-	return backend.Find(pack, "java")
+	return process.Find(pack, "java")
 }
 
 // StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.

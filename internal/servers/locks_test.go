@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
@@ -17,7 +18,7 @@ import (
 func TestForLockUsesTheUsersOwn(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing could be started
 	own := servers.Addresses{
-		Masters: []backend.Target{{Network: "tcp", Addr: "a:1"}}, ZooKeeper: []string{"b:1"}, Etcd: []string{"c:1"},
+		Masters: []redisconn.Target{{Network: "tcp", Addr: "a:1"}}, ZooKeeper: []string{"b:1"}, Etcd: []string{"c:1"},
 	}
 	for need, want := range map[string]servers.Addresses{
 		"": {}, "redlock": {Masters: own.Masters}, "zookeeper": {ZooKeeper: own.ZooKeeper}, "etcd": {Etcd: own.Etcd},
@@ -37,7 +38,7 @@ func TestForLockUsesTheUsersOwn(t *testing.T) {
 		t.Errorf("an unknown need: %v, %v", locks, err)
 	}
 	locks, err := servers.ForLock(t.Context(), servers.Addresses{}, "etcd")
-	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "lock etcd") || locks != nil {
+	if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), "lock etcd") || locks != nil {
 		t.Errorf("nothing installed: %v, %v", locks, err)
 	}
 }
@@ -49,7 +50,7 @@ func TestForLockStartsPrivateOnes(t *testing.T) {
 		t.Run(need, func(t *testing.T) {
 			t.Parallel()
 			locks, err := servers.ForLock(t.Context(), servers.Addresses{}, need)
-			if errors.Is(err, backend.ErrUnavailable) {
+			if errors.Is(err, process.ErrUnavailable) {
 				testkit.Require(t, name, err.Error())
 			}
 			if err != nil {

@@ -2,8 +2,8 @@
 // market's Redis and for scenarios that harm servers: independent masters
 // ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of ZooKeeper or etcd
 // ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs. All are
-// processes on free ports of 127.0.0.1, ended by Close: see [backend.Process]. A Start
-// function returns when its servers serve. Its error wraps [backend.ErrUnavailable] and
+// processes on free ports of 127.0.0.1, ended by Close: see [process.Process]. A Start
+// function returns when its servers serve. Its error wraps [process.ErrUnavailable] and
 // names the package to install when a program is missing.
 package servers
 
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 const (
@@ -43,7 +45,7 @@ type Redises []*backend.Server
 func StartMasters(ctx context.Context, n int) (Redises, error) {
 	started, err := startRedises(ctx, n, backend.Local{})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting %d masters: %w", n, backend.OfContext(ctx, err)), started.Close())
+		return nil, errors.Join(fmt.Errorf("starting %d masters: %w", n, redisconn.OfContext(ctx, err)), started.Close())
 	}
 	return started, nil
 }
@@ -51,7 +53,7 @@ func StartMasters(ctx context.Context, n int) (Redises, error) {
 // startRedises starts n servers at the same time. With an error it returns those
 // that did start, to be closed.
 func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, err error) {
-	local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server")
+	local.Program, err = process.Find("redis-server", "redis-server", "valkey-server")
 	if err != nil { // which each of them would say
 		return nil, err
 	}
@@ -69,8 +71,8 @@ func (r Redises) Close() error {
 }
 
 // Targets says how to reach each, also those that were killed.
-func (r Redises) Targets() []backend.Target {
-	return of(r, func(s *backend.Server) backend.Target { return s.Target })
+func (r Redises) Targets() []redisconn.Target {
+	return of(r, func(s *backend.Server) redisconn.Target { return s.Target })
 }
 
 // Addrs are the addresses of the servers, host:port, also of those that were killed.
@@ -87,9 +89,9 @@ func of[T, V any](all []T, what func(T) V) []V {
 }
 
 // Dialers connect to each of several masters, for lock.Servers.
-func Dialers(targets []backend.Target) []func(context.Context) (*backend.Conn, error) {
-	return of(targets, func(t backend.Target) func(context.Context) (*backend.Conn, error) {
-		return func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, t) }
+func Dialers(targets []redisconn.Target) []func(context.Context) (*redisconn.Conn, error) {
+	return of(targets, func(t redisconn.Target) func(context.Context) (*redisconn.Conn, error) {
+		return func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, t) }
 	})
 }
 
@@ -97,9 +99,9 @@ const privateMasters = 5 // as in the description of Redlock
 
 // Addresses say where the servers are that locks need besides the market's Redis.
 type Addresses struct {
-	Masters   []backend.Target // independent Redis masters
-	ZooKeeper []string         // host:port
-	Etcd      []string         // host:port
+	Masters   []redisconn.Target // independent Redis masters
+	ZooKeeper []string           // host:port
+	Etcd      []string           // host:port
 }
 
 // Locks are the servers that some locks need. Its methods are not safe for concurrent use.
@@ -195,8 +197,8 @@ func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 	return missing, nil
 }
 
-func tryMaster(ctx context.Context, target backend.Target) error {
-	err := backend.With(ctx, target, func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) })
+func tryMaster(ctx context.Context, target redisconn.Target) error {
+	err := redisconn.With(ctx, target, func(conn *redisconn.Conn) error { return backend.Preflight(ctx, conn) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	testkit.MaxParallel(6)
 	testkit.VerifyNoLeaks(m)
 }
@@ -53,7 +54,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Run(g.name, func(t *testing.T) {
 				t.Parallel()
 				group, err := g.start(t.Context())
-				if errors.Is(err, backend.ErrUnavailable) {
+				if errors.Is(err, process.ErrUnavailable) {
 					testkit.Require(t, g.needs, err.Error())
 				}
 				if err != nil {
@@ -98,7 +99,7 @@ func TestNothingInstalled(t *testing.T) {
 	for _, g := range groups {
 		t.Setenv("PATH", t.TempDir())
 		_, err := g.start(t.Context())
-		if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "apt-get install") ||
+		if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), "apt-get install") ||
 			!strings.Contains(err.Error(), g.pack) {
 			t.Errorf("%s: %v, want the package %s", g.name, err, g.pack)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -232,12 +233,12 @@ func (p *Proxies) Through(addr string) (string, error) {
 }
 
 // Connect connects the worker to a server through its proxy, and logs in.
-func (p *Proxies) Connect(ctx context.Context, target backend.Target) (conn net.Conn, err error) {
+func (p *Proxies) Connect(ctx context.Context, target redisconn.Target) (conn net.Conn, err error) {
 	target.Addr, err = p.Through(target.Addr)
 	if err != nil {
 		return nil, err
 	}
-	return backend.Connect(ctx, target)
+	return redisconn.Connect(ctx, target)
 }
 
 // Each does something to each proxy, and reports whether there is one.

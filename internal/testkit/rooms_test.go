@@ -17,11 +17,11 @@ var rooms = []struct {
 	floor  int
 }{
 	// What any room may use.
-	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/excerpt", 0},
+	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/process", 0}, {"internal/excerpt", 0},
 	{"internal/stored", 0}, {"internal/reference", 0}, {"results", 0},
 
 	// What is traded, and on what.
-	{"market", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
+	{"market", 1}, {"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
 	{"strategies", 4}, {"internal/backoff", 4},

@@ -20,11 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shirou/gopsutil/v4/process"
+	gopsutil "github.com/shirou/gopsutil/v4/process"
 	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -96,7 +98,7 @@ func Required(name string) bool {
 func Long() bool { return os.Getenv("MARKETSIM_LONG") != "" }
 
 // Dial connects to s. It tries again for as long as a busy machine may take to answer.
-func Dial(t testing.TB, s *backend.Server) *backend.Conn {
+func Dial(t testing.TB, s *backend.Server) *redisconn.Conn {
 	t.Helper()
 	c, err := s.Dial(t.Context())
 	deadline := time.Now().Add(answersWithin)
@@ -183,7 +185,7 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
-		if errors.Is(err, backend.ErrUnavailable) {
+		if errors.Is(err, process.ErrUnavailable) {
 			Require(t, name, err.Error())
 		}
 		Succeeds(t, err)
@@ -284,7 +286,7 @@ func Within(t testing.TB, limit time.Duration, name string, do func()) {
 // processorTime is how much this process has used.
 func processorTime(t testing.TB) time.Duration {
 	t.Helper()
-	self := Must(process.NewProcess(int32(os.Getpid())))(t)
+	self := Must(gopsutil.NewProcess(int32(os.Getpid())))(t)
 	times := Must(self.Times())(t)
 	return time.Duration((times.User + times.System) * float64(time.Second))
 }

@@ -6,13 +6,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
 // gated has a client wait at a gate with what it does, and returns the request that
 // waits, and what comes of it.
-func (b bench) gated(do func(c *backend.Conn) error) (*wire.Held, <-chan error) {
+func (b bench) gated(do func(c *redisconn.Conn) error) (*wire.Held, <-chan error) {
 	b.Helper()
 	c := b.dial()
 	arrived, done := make(chan *wire.Held, 9), make(chan error, 1)
@@ -23,7 +23,7 @@ func (b bench) gated(do func(c *backend.Conn) error) (*wire.Held, <-chan error) 
 
 func TestGate(t *testing.T) {
 	onEach(t, func(b bench) {
-		incr := func(c *backend.Conn) error { return c.Incr(b.Context(), b.key).Err() }
+		incr := func(c *redisconn.Conn) error { return c.Incr(b.Context(), b.key).Err() }
 		h, done := b.gated(incr)
 		if want := [][]string{{"incr", b.key}}; !reflect.DeepEqual(h.Commands, want) {
 			b.Errorf("%q waits, want %q", h.Commands, want)
@@ -74,7 +74,7 @@ func TestGateHoldsPipelinesAsOne(t *testing.T) {
 			p.Incr(b.Context(), b.key)
 			return nil
 		}
-		h, done := b.gated(func(c *backend.Conn) error {
+		h, done := b.gated(func(c *redisconn.Conn) error {
 			_, err := c.Pipelined(b.Context(), two)
 			return err
 		})
@@ -86,7 +86,7 @@ func TestGateHoldsPipelinesAsOne(t *testing.T) {
 			b.Errorf("a pipeline of 2: %v, %q, and the server said %q", err, h.Commands, h.Reply())
 		}
 
-		h, done = b.gated(func(c *backend.Conn) error {
+		h, done = b.gated(func(c *redisconn.Conn) error {
 			_, err := c.TxPipelined(b.Context(), two)
 			return err
 		})

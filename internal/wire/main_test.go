@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
 func TestMain(m *testing.M) {
-	backend.QuietLogs()
+	redisconn.QuietLogs()
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -23,7 +24,7 @@ type bench struct {
 	*testing.T
 	server *backend.Server
 	proxy  *wire.Proxy
-	direct *backend.Conn
+	direct *redisconn.Conn
 	key    string
 }
 
@@ -45,9 +46,9 @@ func on(t *testing.T, s *backend.Server) bench {
 }
 
 // dial connects through the proxy.
-func (b bench) dial() *backend.Conn {
+func (b bench) dial() *redisconn.Conn {
 	b.Helper()
-	c := testkit.Must(backend.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr())))(b)
+	c := testkit.Must(redisconn.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr())))(b)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -72,7 +73,7 @@ func within[T any](b bench, what string, c <-chan T) (v T) {
 }
 
 // incr sends INCR in the background.
-func (b bench) incr(c *backend.Conn) <-chan error {
+func (b bench) incr(c *redisconn.Conn) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- c.Incr(b.Context(), b.key).Err() }()
 	return done

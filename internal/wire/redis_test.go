@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 )
@@ -98,10 +98,10 @@ func TestPipelineBeforeALostReplyIsAnswered(t *testing.T) {
 // hung up, and is lost where its connection is cut.
 func TestHoldsACommand(t *testing.T) {
 	onEach(t, func(b bench) {
-		for name, meanwhile := range map[string]func(*backend.Conn){
-			"nothing":  func(*backend.Conn) {},
-			"hangs up": func(c *backend.Conn) { c.Close() },
-			"cut":      func(*backend.Conn) { b.proxy.Cut() },
+		for name, meanwhile := range map[string]func(*redisconn.Conn){
+			"nothing":  func(*redisconn.Conn) {},
+			"hangs up": func(c *redisconn.Conn) { c.Close() },
+			"cut":      func(*redisconn.Conn) { b.proxy.Cut() },
 		} {
 			b.direct.Del(b.Context(), b.key)
 			held := b.dial()

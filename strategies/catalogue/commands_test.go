@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -15,11 +16,11 @@ import (
 // guests are users of a server.
 type guests struct {
 	*backend.Server
-	admin *backend.Conn
+	admin *redisconn.Conn
 }
 
 // dial connects as a user with these rules and no others.
-func (g guests) dial(t *testing.T, rules ...string) *backend.Conn {
+func (g guests) dial(t *testing.T, rules ...string) *redisconn.Conn {
 	t.Helper()
 	words := []any{"ACL", "SETUSER", "guest", "reset", "on", ">pw", "~*", "&*"}
 	for _, rule := range rules {
@@ -28,7 +29,7 @@ func (g guests) dial(t *testing.T, rules ...string) *backend.Conn {
 	testkit.Succeeds(t, g.admin.Do(t.Context(), words...).Err())
 	target := g.Target
 	target.Username, target.Password = "guest", "pw"
-	return testkit.Must(backend.Dial(t.Context(), target))(t)
+	return testkit.Must(redisconn.Dial(t.Context(), target))(t)
 }
 
 // every are the commands of all specs that Rights is about.
@@ -49,7 +50,7 @@ func TestRefusedCommandsAreFound(t *testing.T) {
 		conn := g.dial(t, rules...)
 		defer conn.Close()
 		trials, err := backend.Refused(t.Context(), conn, every(), key, key)
-		if _, denied := backend.Denied(err); denied != (len(trials) > 0) {
+		if _, denied := redisconn.Denied(err); denied != (len(trials) > 0) {
 			t.Errorf("with %q: %v, and %q are refused", rules, err, trials)
 		}
 		return strategies.Names(trials, backend.Trial.Command)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -72,7 +73,7 @@ func ExampleLocker_try() {
 // instance connects one instance, which takes locks of a kind.
 func instance(
 	ctx context.Context, server *backend.Server, name string, ttl time.Duration,
-) (*backend.Conn, lock.Locker) {
+) (*redisconn.Conn, lock.Locker) {
 	conn, err := server.Dial(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 type bench struct {
 	testing.TB
 	server *backend.Server
-	conn   *backend.Conn // the test's own
+	conn   *redisconn.Conn // the test's own
 	keys   market.Keys
 }
 
@@ -81,7 +82,7 @@ func (b *bench) holder() string {
 // A worker has a Locker and the connection under it.
 type worker struct {
 	lock.Locker
-	conn *backend.Conn
+	conn *redisconn.Conn
 }
 
 // setting is what a test sets of a worker.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -132,15 +132,15 @@ type Env struct {
 // Servers are those that a lock may need besides the market's Redis.
 type Servers struct {
 	// Each opens a connection to one of several.
-	Masters   []func(context.Context) (*backend.Conn, error)
+	Masters   []func(context.Context) (*redisconn.Conn, error)
 	ZooKeeper []string // host:port
 	Etcd      []string // host:port
 }
 
 // Traffic is where a Locker counts what it exchanges with Servers. Nil counts nothing.
 type Traffic struct {
-	Servers    *backend.Stats // for acquisitions and releases
-	Background *backend.Stats // for renewals and heartbeats
+	Servers    *redisconn.Stats // for acquisitions and releases
+	Background *redisconn.Stats // for renewals and heartbeats
 }
 
 // Process is what the Lockers of one process share, such as one subscription.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -151,7 +151,7 @@ func opening(k Kind, open func(*locker) error) Kind {
 		beside := &background{dial: env.Dial}
 		l := &locker{
 			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
-			background: beside, closers: backend.Closers{beside}, in: map[string]*stay{},
+			background: beside, closers: redisconn.Closers{beside}, in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
 			return nil, err
@@ -193,9 +193,9 @@ type locker struct {
 	keeps      bool // after a failed acquisition, what it may have taken
 	fill       func(*hold)
 	background *background
-	hub        *hub             // notifies waiters; nil: they poll
-	in         map[string]*stay // where this worker can enter again, by key
-	closers    backend.Closers  // of all that is opened beside the worker's own connection
+	hub        *hub              // notifies waiters; nil: they poll
+	in         map[string]*stay  // where this worker can enter again, by key
+	closers    redisconn.Closers // of all that is opened beside the worker's own connection
 }
 
 func (l *locker) Promises() Promises { return l.made }
@@ -253,7 +253,7 @@ func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
 	if h.undo != nil {
 		err = h.undone(ctx, err, taken, h.undo)
 	}
-	return false, backend.OfContext(ctx, err)
+	return false, redisconn.OfContext(ctx, err)
 }
 
 // undone is Undo, unless lost-reply=kept.
@@ -302,7 +302,7 @@ func Undo(ctx context.Context, cause error, held bool, release func(context.Cont
 	if _, answered := errors.AsType[redis.Error](cause); answered && !held {
 		return cause
 	}
-	cause = backend.OfContext(ctx, cause)
+	cause = redisconn.OfContext(ctx, cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if err := release(ctx); err != nil && !errors.Is(err, ErrLost) {

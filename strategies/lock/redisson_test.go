@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -127,7 +127,7 @@ func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	c := b.workers(kind(t, "redisson"), nil)
 	release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
 	proxy := testkit.StartProxy(t, b.server)
-	conn, err := proxy.Server().Dial(backend.SendingAgain(t.Context()))
+	conn, err := proxy.Server().Dial(redisconn.SendingAgain(t.Context()))
 	b.must(err)
 	defer conn.Close()
 	l, err := kind(t, "redisson").New(lock.Env{

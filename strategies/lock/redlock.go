@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -132,11 +132,11 @@ func redlockHold(h *hold, nodes, background masters) {
 type masters []*master
 
 // newMasters returns some that count into stats, and are closed with the Locker.
-func newMasters(l *locker, stats *backend.Stats) masters {
+func newMasters(l *locker, stats *redisconn.Stats) masters {
 	all := make(masters, len(l.env.Servers.Masters))
 	for i, dial := range l.env.Servers.Masters {
 		counted := func(ctx context.Context) (*redis.Client, error) {
-			return backend.Client(dial(backend.CountInto(ctx, stats)))
+			return redisconn.Client(dial(redisconn.CountInto(ctx, stats)))
 		}
 		all[i] = &master{background: &background{dial: counted}, timeout: l.env.Params.Duration(nodeTimeoutParam)}
 		l.closers = append(l.closers, all[i])

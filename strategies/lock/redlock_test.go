@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -28,7 +28,7 @@ type quorum struct {
 }
 
 func newQuorum(t testing.TB) *quorum {
-	backend.QuietLogs() // masters are killed
+	redisconn.QuietLogs() // masters are killed
 	return &quorum{TB: t, nodes: testkit.Masters(t, 5), keys: testkit.Keys(t)}
 }
 
@@ -154,7 +154,7 @@ func TestRedlockGivesBackWhenTheMajorityIsLostMidway(t *testing.T) {
 		}
 		q.kill(2, 3, 4)
 	})
-	env.Servers.Masters[2] = func(ctx context.Context) (*backend.Conn, error) {
+	env.Servers.Masters[2] = func(ctx context.Context) (*redisconn.Conn, error) {
 		fall()
 		return third(ctx)
 	}
@@ -179,7 +179,7 @@ func TestRedlockGivesBackAMinority(t *testing.T) {
 
 func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 4, 6} {
-		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*backend.Conn, error), n)}}
+		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*redisconn.Conn, error), n)}}
 		_, err := kind(t, "redlock").New(env)
 		if !errors.Is(err, lock.ErrServers) || !strings.Contains(err.Error(), "odd number") {
 			t.Errorf("with %d masters: %v, want %v", n, err, lock.ErrServers)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -27,7 +27,7 @@ func answeringMasters(
 	}
 	for i := range 5 {
 		a := master(i)
-		dial := func(context.Context) (*backend.Conn, error) { return &backend.Conn{Client: a.client()}, nil }
+		dial := func(context.Context) (*redisconn.Conn, error) { return &redisconn.Conn{Client: a.client()}, nil }
 		env.Servers.Masters = append(env.Servers.Masters, dial)
 	}
 	l := testkit.Must(kind(t, "redlock").New(env))(t)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -206,7 +207,7 @@ type Command struct {
 }
 
 // Check tries the command on a key that does not exist. It returns
-// backend.ErrUnavailable, wrapped, if the server lacks it. COMMAND INFO does not tell the
+// process.ErrUnavailable, wrapped, if the server lacks it. COMMAND INFO does not tell the
 // options of SET, and needs a permission of its own.
 func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error {
 	err := rdb.Do(ctx, append([]any{c.word, key}, c.after...)...).Err()
@@ -217,10 +218,10 @@ func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error
 	case errors.As(err, &refused) &&
 		(strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), "syntax error")):
 		answer, _, _ := strings.Cut(refused.Error(), ", with args")
-		return fmt.Errorf("%s is %w on this server, which answers %q: it needs %s", c.Name, backend.ErrUnavailable, answer,
+		return fmt.Errorf("%s is %w on this server, which answers %q: it needs %s", c.Name, process.ErrUnavailable, answer,
 			c.Since)
 	}
-	return fmt.Errorf("try %s: %w", c.Name, backend.Explain(err))
+	return fmt.Errorf("try %s: %w", c.Name, redisconn.Explain(err))
 }
 
 // Commands that set-px sends, in place of a script, if it is told to.

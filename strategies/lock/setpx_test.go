@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -91,7 +92,7 @@ func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 	t.Cleanup(old.Close)
 	b.must(old.Register("PING", func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") }))
 	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) { c.WriteError("ERR syntax error") }))
-	through := backend.NewServer(backend.NameURL, backend.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
+	through := backend.NewServer(backend.NameURL, redisconn.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
 	w := b.worker("set-px", setting{through: through, params: param.Values{"get": "on"}})
 	_, err = w.Try(t.Context(), name)
 	if err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {

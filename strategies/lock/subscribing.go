@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -239,7 +239,7 @@ func (h *hub) session(rdb *redis.Client) {
 	defer cancel()
 	for asked := false; ; {
 		message, err := subscription.ReceiveTimeout(ctx, hubSilence)
-		if _, denied := backend.Denied(err); denied {
+		if _, denied := redisconn.Denied(err); denied {
 			h.refuse(err)
 			return
 		}

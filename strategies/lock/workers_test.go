@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -40,7 +41,7 @@ func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker 
 	return l
 }
 
-func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *backend.Conn) {
+func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *redisconn.Conn) {
 	c.Helper()
 	l := c.open(c.kind, setting{
 		through: c.through, steps: steps, params: c.params, now: now, dial: c.dial, process: c.process,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -17,18 +17,20 @@ import (
 // that there is none when its time-out has come.
 func TestWaitsInTheServer(t *testing.T) {
 	for waits, test := range map[string]struct {
-		waits, adds func(context.Context, *backend.Conn) string
+		waits, adds func(context.Context, *redisconn.Conn) string
 		want        string
 	}{
 		"BLPOP": {
-			func(ctx context.Context, c *backend.Conn) string {
+			func(ctx context.Context, c *redisconn.Conn) string {
 				return fmt.Sprint(c.BLPop(ctx, time.Second, "queue"), c.BLPop(ctx, time.Second, "queue").Err())
 			},
-			func(ctx context.Context, c *backend.Conn) string { return fmt.Sprint(c.RPush(ctx, "queue", "a").Val()) },
+			func(ctx context.Context, c *redisconn.Conn) string {
+				return fmt.Sprint(c.RPush(ctx, "queue", "a").Val())
+			},
 			"adds: 1, waits: blpop queue 1: [queue a]redis: nil",
 		},
 		"XREAD": {
-			func(ctx context.Context, c *backend.Conn) string {
+			func(ctx context.Context, c *redisconn.Conn) string {
 				next := &redis.XReadArgs{Streams: []string{"stream", "$"}, Block: time.Second}
 				found, err := c.XRead(ctx, next).Result()
 				if err != nil {
@@ -36,7 +38,7 @@ func TestWaitsInTheServer(t *testing.T) {
 				}
 				return fmt.Sprint(found[0].Messages[0].Values, c.XRead(ctx, next).Err())
 			},
-			func(ctx context.Context, c *backend.Conn) string {
+			func(ctx context.Context, c *redisconn.Conn) string {
 				return fmt.Sprint(c.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"is", "free"}}).Err())
 			},
 			"adds: <nil>, waits: map[is:free]redis: nil",
@@ -44,8 +46,8 @@ func TestWaitsInTheServer(t *testing.T) {
 	} {
 		p := Program{Name: waits, Subject: "test", LockServers: 1, Begin: func(*Server) *Trial {
 			var told []string
-			client := func(name string, after time.Duration, do func(context.Context, *backend.Conn) string) Client {
-				return Client{name, connectedTo(0, func(ctx context.Context, c *backend.Conn) string {
+			client := func(name string, after time.Duration, do func(context.Context, *redisconn.Conn) string) Client {
+				return Client{name, connectedTo(0, func(ctx context.Context, c *redisconn.Conn) string {
 					time.Sleep(after)
 					told = append(told, name+": "+do(ctx, c))
 					return ""
@@ -67,7 +69,7 @@ func TestWaitsInTheServer(t *testing.T) {
 // What a connection has selected outlasts a restart of the server.
 func TestSelectedOutlastsARestart(t *testing.T) {
 	p := Program{Name: "selects", Subject: "test", LockServers: 1, Begin: func(*Server) *Trial {
-		sets := connectedTo(0, func(ctx context.Context, c *backend.Conn) string {
+		sets := connectedTo(0, func(ctx context.Context, c *redisconn.Conn) string {
 			one := c.Client.Conn()
 			defer one.Close()
 			_ = one.Select(ctx, 3).Err()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -20,7 +20,7 @@ import (
 // and B two with 6 s between, so that A gives a late one up in between. Harm is done if
 // what stands there at the end is what it must not be.
 func late(never string) Program {
-	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+	p := pushesBy(1, true, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 		if letter == "A" {
 			_ = conn.Append(ctx, key, "A").Err()
 			return conn.Append(ctx, key, "a").Err()
@@ -90,7 +90,7 @@ func TestLateHoldsItsConnection(t *testing.T) {
 // pipelined is a program in which A sends three letters in one pipeline, and B
 // two by themselves.
 func pipelined(never string) Program {
-	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+	p := pushesBy(1, true, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 		if letter == "B" {
 			return errors.Join(conn.Append(ctx, key, "x").Err(), conn.Append(ctx, key, "y").Err())
 		}
@@ -173,7 +173,7 @@ func TestClockSteps(t *testing.T) {
 				if reads {
 					now = s.Now
 				}
-				return connected(func(ctx context.Context, conn *backend.Conn) string {
+				return connected(func(ctx context.Context, conn *redisconn.Conn) string {
 					before := now()
 					_ = conn.Get(ctx, "a").Err()
 					_ = conn.Get(ctx, "b").Err()
@@ -197,7 +197,7 @@ func reads(expiry time.Duration, servers int) Program {
 	return Program{Name: "reads", Subject: "own", LockServers: servers, Begin: func(*Server) *Trial {
 		gone := false
 		do := func(name string) Client {
-			return Client{name, connectedTo(servers-1, func(ctx context.Context, conn *backend.Conn) string {
+			return Client{name, connectedTo(servers-1, func(ctx context.Context, conn *redisconn.Conn) string {
 				set := conn.Set(ctx, name, "set", expiry).Err()
 				gone = gone || set == nil && errors.Is(conn.Get(ctx, name).Err(), redis.Nil)
 				return ""
@@ -238,7 +238,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 	p := Program{Name: "apart", Subject: "own", LockServers: 2, Begin: func(*Server) *Trial {
 		do := func(n int) Client {
-			return Client{"AB"[n : n+1], connectedTo(n, func(ctx context.Context, conn *backend.Conn) string {
+			return Client{"AB"[n : n+1], connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string {
 				return fmt.Sprint(conn.Incr(ctx, "key").Err(), conn.Incr(ctx, "key").Err())
 			})}
 		}

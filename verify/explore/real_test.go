@@ -17,7 +17,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -125,7 +125,7 @@ type gate struct {
 }
 
 // server is a real one, behind the gate, and emptied: it is this test's own.
-func (g *gate) server(ctx context.Context, target backend.Target, number int, scripts []string) *Server {
+func (g *gate) server(ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
 	s := &Server{world: g.world, number: number}
 	s.execute = func(r *request) { g.execute(ctx, target, r) }
 	s.own = s.accept(nobody)
@@ -138,7 +138,7 @@ func (g *gate) server(ctx context.Context, target backend.Target, number int, sc
 }
 
 // connection is that of a client to its server, which is made when it is first used.
-func (g *gate) connection(ctx context.Context, target backend.Target, of *conn) (*bufio.ReadWriter, error) {
+func (g *gate) connection(ctx context.Context, target redisconn.Target, of *conn) (*bufio.ReadWriter, error) {
 	g.world.mu.Lock()
 	defer g.world.mu.Unlock()
 	if g.conns[of] != nil {
@@ -155,7 +155,7 @@ func (g *gate) connection(ctx context.Context, target backend.Target, of *conn) 
 	return rw, err
 }
 
-func (g *gate) execute(ctx context.Context, target backend.Target, r *request) {
+func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request) {
 	for _, command := range r.commands {
 		if command[0] == "eval" {
 			g.world.know(command[1])
@@ -175,7 +175,7 @@ func (g *gate) execute(ctx context.Context, target backend.Target, r *request) {
 // Real plays the schedule on real servers, the market's first, over a gate like that in
 // memory: it waits for each request, keeps at least the gaps of virtual time, and
 // compares each request and reply, and the harm. The error is the first difference.
-func (p PlayedSchedule) Real(ctx context.Context, targets ...backend.Target) error {
+func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) error {
 	w := &world{program: p.program, scripts: slices.Clone(p.scripts), begin: time.Now(), arrived: make(chan struct{}, 1),
 		running: nobody, addrs: p.addrs}
 	g := &gate{world: w, conns: map[*conn]*bufio.ReadWriter{}}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -134,7 +134,7 @@ func write(t *testing.T, path string, all []verify.Explored) {
 // one that is emptied, and a clock that steps is keys that expire as early. A machine
 // that is too busy for the time that a master has to answer gets other tries.
 func TestRedlockOnRealServers(t *testing.T) {
-	var targets []backend.Target
+	var targets []redisconn.Target
 	for range 4 {
 		targets = append(targets, testkit.Local(t).Target)
 	}

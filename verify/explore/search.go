@@ -15,8 +15,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -142,7 +142,7 @@ func (s *search) meets(w *world) {
 // guarded plays the first schedule, to learn which scripts clients send and whether the
 // program does anything, and then calls run.
 func (s *search) guarded(run func() error) error {
-	backend.QuietLogs() // the search breaks connections all the time
+	redisconn.QuietLogs() // the search breaks connections all the time
 	defer withoutChance()()
 	defer withoutNames()()
 	defer s.pools.watch()()

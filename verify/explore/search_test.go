@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -22,13 +22,13 @@ import (
 // key of their own, or to one that they share. Harm is done if what stands there at
 // the end is what it must not be.
 func pushes(times int, shared bool, never string) Program {
-	return pushesBy(times, shared, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+	return pushesBy(times, shared, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 		return conn.Append(ctx, key, letter).Err()
 	})
 }
 
 // A push appends a letter to a key.
-type push func(ctx context.Context, conn *backend.Conn, key, letter string) error
+type push func(ctx context.Context, conn *redisconn.Conn, key, letter string) error
 
 func pushesBy(times int, shared bool, never string, push push) Program {
 	return Program{Name: "pushes", Subject: "letters", Begin: func(*Server) *Trial {
@@ -36,7 +36,7 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 			return planted(never != "" && strings.Contains(s.Do("GET", "shared"), never), never)
 		}}
 		for _, letter := range []string{"A", "B"} {
-			trial.Clients = append(trial.Clients, Client{letter, connected(func(ctx context.Context, conn *backend.Conn) string {
+			trial.Clients = append(trial.Clients, Client{letter, connected(func(ctx context.Context, conn *redisconn.Conn) string {
 				key := letter
 				if shared {
 					key = "shared"
@@ -62,7 +62,7 @@ func planted(found bool, text string) []verify.Violation {
 }
 
 // connected is a client with a connection of its own.
-func connected(do func(context.Context, *backend.Conn) string) func(context.Context, *Session) string {
+func connected(do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
 		conn, err := s.Dial(ctx)
 		if err != nil {
@@ -74,10 +74,10 @@ func connected(do func(context.Context, *backend.Conn) string) func(context.Cont
 }
 
 // connectedTo is connected to a server of the locks, from 0.
-func connectedTo(n int, do func(context.Context, *backend.Conn) string) func(context.Context, *Session) string {
+func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
 		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
-		conn, err := backend.DialOver(s.Context(ctx), connect)
+		conn, err := redisconn.DialOver(s.Context(ctx), connect)
 		if err != nil {
 			return err.Error()
 		}
@@ -164,12 +164,12 @@ func TestConflicts(t *testing.T) {
 		never string
 		push  push
 	}{
-		"a script": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+		"a script": {"ABBA", func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 			return redis.NewScript(script).Run(ctx, conn, []string{key}, letter).Err()
 		}},
 		"a script that is loaded, in a transaction and again": {
 			"AABBBBAA",
-			func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+			func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 				sha := conn.ScriptLoad(ctx, script).Val()
 				_, err := conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
 					return p.EvalSha(ctx, sha, []string{key}, letter).Err()
@@ -177,7 +177,7 @@ func TestConflicts(t *testing.T) {
 				return errors.Join(err, conn.EvalSha(ctx, sha, []string{key}, letter).Err())
 			},
 		},
-		"a transaction in pieces": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+		"a transaction in pieces": {"ABBA", func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
 			return errors.Join(
 				conn.Do(ctx, "MULTI").Err(),
 				conn.Do(ctx, "APPEND", key, letter).Err(),
@@ -198,19 +198,19 @@ func TestConflicts(t *testing.T) {
 // appends to the shared key, too.
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
-		client := func(name string, do func(context.Context, *backend.Conn)) Client {
-			return Client{name, connected(func(ctx context.Context, conn *backend.Conn) string {
+		client := func(name string, do func(context.Context, *redisconn.Conn)) Client {
+			return Client{name, connected(func(ctx context.Context, conn *redisconn.Conn) string {
 				do(ctx, conn)
 				return fmt.Sprint(conn.Append(ctx, "shared", name).Err())
 			})}
 		}
 		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{
-			client("A", func(ctx context.Context, conn *backend.Conn) {
+			client("A", func(ctx context.Context, conn *redisconn.Conn) {
 				for range 4 {
 					_ = conn.Append(ctx, "shared", "A").Err()
 				}
 			}),
-			client("B", func(ctx context.Context, conn *backend.Conn) {
+			client("B", func(ctx context.Context, conn *redisconn.Conn) {
 				_ = conn.Set(ctx, "own", "B", 0).Err()
 				time.Sleep(2 * tick)
 				_ = conn.Get(ctx, "own").Err()
@@ -263,7 +263,7 @@ func TestNothingIsConcluded(t *testing.T) {
 	defer listener.Close()
 	runs := 0
 	asks := func(command ...any) Program {
-		return one(connected(func(ctx context.Context, conn *backend.Conn) string {
+		return one(connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			return fmt.Sprint(conn.Do(ctx, command...).Err())
 		}))
 	}
@@ -273,7 +273,7 @@ func TestNothingIsConcluded(t *testing.T) {
 		want    string
 	}{
 		"bounds below 0": {pushes(1, true, ""), Bounds{Faults: -1}, "none can be below 0"},
-		"another point": {one(connected(func(ctx context.Context, conn *backend.Conn) string {
+		"another point": {one(connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			runs++
 			return fmt.Sprint(conn.Set(ctx, strings.Repeat("x", runs%19), "", 0).Err())
 		})), Bounds{Faults: 1}, "do not lead to the same points"},
@@ -328,7 +328,7 @@ func TestNothingIsConcluded(t *testing.T) {
 // says at how many points a choice was not tried.
 func TestChance(t *testing.T) {
 	runs := 0
-	draws := connected(func(ctx context.Context, conn *backend.Conn) string {
+	draws := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 		for range 30 {
 			_ = conn.Incr(ctx, "same").Err()
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // A Session is what a client works with in one schedule.
@@ -20,8 +20,8 @@ type Session struct {
 }
 
 // Dial opens one more connection of the client to the server, for marketsim's own client.
-func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
-	return backend.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+func (s *Session) Dial(ctx context.Context) (*redisconn.Conn, error) {
+	return redisconn.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 }
 
 // Number is that of the client among those of the program, from 0.
@@ -29,9 +29,9 @@ func (s *Session) Number() int { return s.client }
 
 // Context returns ctx with what the program says of connections of marketsim's own client.
 func (s *Session) Context(ctx context.Context) context.Context {
-	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
+	ctx = redisconn.WaitingForReplies(ctx, s.world.program.Reply)
 	if s.world.program.Resends {
-		ctx = backend.SendingAgain(ctx)
+		ctx = redisconn.SendingAgain(ctx)
 	}
 	return ctx
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -107,12 +107,12 @@ type served struct {
 	started lock.Process // what all workers share
 
 	mu  sync.Mutex
-	all []backend.Target
+	all []redisconn.Target
 }
 
 // at is the server that stands for an address.
-func (s *served) at(addr string) backend.Target {
-	return lock.Share(&s.started, addr, func() backend.Target {
+func (s *served) at(addr string) redisconn.Target {
+	return lock.Share(&s.started, addr, func() redisconn.Target {
 		target := suite.Server(s.t).Target
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *served) lose(t testing.TB, name string) {
 	s.mu.Unlock()
 
 	for _, target := range all {
-		err := backend.With(ctx, target, func(conn *backend.Conn) error {
+		err := redisconn.With(ctx, target, func(conn *redisconn.Conn) error {
 			keys, err := conn.Keys(ctx, "*"+name+"*").Result()
 			if err != nil || len(keys) == 0 {
 				return err
@@ -145,7 +145,7 @@ func (s *served) lose(t testing.TB, name string) {
 	}
 }
 
-func (open Open) factory(at func(addr string) backend.Target) Factory {
+func (open Open) factory(at func(addr string) redisconn.Target) Factory {
 	return Factory{
 		plain: true, Patience: plainPatience, Parallel: true,
 		Open: func(t testing.TB, w Worker) lock.Locker {

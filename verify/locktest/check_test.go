@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -101,7 +101,7 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			factory := c.open.factory(func(string) backend.Target { return server.Target })
+			factory := c.open.factory(func(string) redisconn.Target { return server.Target })
 			factory.Patience = 5 * time.Second
 			report, said := reported(t, (&plain{}).Promises(), factory)
 			for _, p := range report {

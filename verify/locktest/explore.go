@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -144,8 +144,8 @@ type exploring struct {
 	released string
 	entered  int
 	found    []verify.Violation
-	err      error           // why a client did not lock
-	closers  backend.Closers // of the clients, for when all have ended
+	err      error             // why a client did not lock
+	closers  redisconn.Closers // of the clients, for when all have ended
 }
 
 type stay struct {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	processes "github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -90,8 +90,8 @@ func ours(t *testing.T, name string) Open {
 		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
-		dial := func(asked context.Context) (*backend.Conn, error) {
-			return backend.DialOver(backend.Inherit(asked, ctx), func(ctx context.Context) (net.Conn, error) {
+		dial := func(asked context.Context) (*redisconn.Conn, error) {
+			return redisconn.DialOver(redisconn.Inherit(asked, ctx), func(ctx context.Context) (net.Conn, error) {
 				return w.Dial(ctx, "tcp", "")
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -99,7 +100,7 @@ func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 		if target.Network == "tcp" {
 			target.Addr = w.Through(t, target.Addr)
 		}
-		return backend.Client(backend.Dial(ctx, target))
+		return redisconn.Client(redisconn.Dial(ctx, target))
 	}
 	rdb, err := dial(t.Context(), w)
 	if err != nil {

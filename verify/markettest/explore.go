@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -272,7 +272,7 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	ctx := context.Background()
-	conn, err := backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	conn, err := redisconn.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 	if err != nil {
 		return unaudited(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -30,7 +31,7 @@ type fixture struct {
 	server  *backend.Server
 	factory Factory
 	keys    market.Keys
-	conn    *backend.Conn
+	conn    *redisconn.Conn
 	opening market.Opening
 	ledgers []*market.Ledger // the first is the suite's own
 	opened  int              // workers

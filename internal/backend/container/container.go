@@ -21,6 +21,8 @@ import (
 	"github.com/testcontainers/testcontainers-go/modules/redis"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 const (
@@ -41,7 +43,7 @@ type Starter struct {
 func (Starter) Name() backend.Name { return backend.NameContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within
-// 30 seconds. The error wraps [backend.ErrUnavailable] when no Docker engine answers,
+// 30 seconds. The error wraps [process.ErrUnavailable] when no Docker engine answers,
 // which takes no longer than 3 seconds, or when the engine cannot run the image.
 //
 // For the whole process it turns testcontainers' log off, and with NoPull its reaper,
@@ -64,7 +66,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	defer end()
 	if s.NoPull {
 		if _, err := engine.ImageInspect(limited, image); err != nil {
-			return nil, fmt.Errorf("%w: Docker has no image %s, and it is not pulled unasked", backend.ErrUnavailable, image)
+			return nil, fmt.Errorf("%w: Docker has no image %s, and it is not pulled unasked", process.ErrUnavailable, image)
 		}
 	}
 	starting, hooks := uncut(limited)
@@ -83,14 +85,14 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		}))
 	if err != nil {
 		// Mostly an image that is not here and cannot be pulled.
-		err = fmt.Errorf("%s in Docker is %w: %w", image, backend.ErrUnavailable, backend.OfContext(limited, err))
+		err = fmt.Errorf("%s in Docker is %w: %w", image, process.ErrUnavailable, redisconn.OfContext(limited, err))
 		return nil, errors.Join(err, remove(c))
 	}
 	addr, err := c.PortEndpoint(starting, "6379/tcp", "")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("asking Docker for the port of %s: %w", image, err), remove(c))
 	}
-	target := backend.Target{Network: "tcp", Addr: addr, Password: password}
+	target := redisconn.Target{Network: "tcp", Addr: addr, Password: password}
 	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 
@@ -125,7 +127,7 @@ func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err e
 	// answering before the time is up.
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("a Docker engine is %w: %v", backend.ErrUnavailable, r)
+			err = fmt.Errorf("a Docker engine is %w: %v", process.ErrUnavailable, r)
 		}
 	}()
 	engine, err = testcontainers.NewDockerClientWithOpts(ctx)
@@ -133,7 +135,7 @@ func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err e
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a Docker engine is %w: %w", backend.ErrUnavailable, err)
+		return nil, fmt.Errorf("a Docker engine is %w: %w", process.ErrUnavailable, err)
 	}
 	return engine, nil
 }

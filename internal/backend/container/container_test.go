@@ -12,6 +12,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/container"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -34,7 +36,7 @@ func TestContainer(t *testing.T) {
 	}
 	without := s.Target
 	without.Password = ""
-	if _, err := backend.Dial(t.Context(), without); !errors.Is(err, backend.ErrAuth) {
+	if _, err := redisconn.Dial(t.Context(), without); !errors.Is(err, redisconn.ErrAuth) {
 		t.Errorf("without the password: %v", err)
 	}
 	info, err := s.Info(t.Context())
@@ -44,7 +46,7 @@ func TestContainer(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Dial(t.Context()); !errors.Is(err, backend.ErrUnreachable) {
+	if _, err := s.Dial(t.Context()); !errors.Is(err, redisconn.ErrUnreachable) {
 		t.Errorf("after Close, Dial says %v", err)
 	}
 }
@@ -70,7 +72,7 @@ func inspected(t *testing.T, port string) string {
 func TestEngineDoesNotAnswer(t *testing.T) {
 	if os.Getenv("CONTAINER_TEST_CHILD") != "" {
 		_, err := container.Starter{}.Start(t.Context())
-		fmt.Printf("unavailable=%v error=%v\n", errors.Is(err, backend.ErrUnavailable), err)
+		fmt.Printf("unavailable=%v error=%v\n", errors.Is(err, process.ErrUnavailable), err)
 		return
 	}
 	silent := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -94,7 +96,7 @@ func TestNoSuchImage(t *testing.T) {
 	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
 	const image = "127.0.0.1:1/no-such-image:none"
 	_, err := container.Starter{Image: image}.Start(t.Context())
-	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), image) {
+	if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), image) {
 		t.Errorf("got %v, want an error that says what is unavailable", err)
 	}
 	_, err = container.Starter{Image: image, NoPull: true}.Start(t.Context())

@@ -18,6 +18,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // Starter starts miniredis. The zero value is ready to use.
@@ -38,7 +39,7 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
 	}
 	m.Server().SetPreHook(touching(m.Server()))
-	target := backend.Target{Network: "tcp", Addr: m.Addr(), Password: password}
+	target := redisconn.Target{Network: "tcp", Addr: m.Addr(), Password: password}
 	return backend.NewServer(backend.NameEmbedded, target, "embedded miniredis", func() error {
 		m.Close()
 		return nil

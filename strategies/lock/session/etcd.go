@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -369,12 +369,12 @@ func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context
 }
 
 func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	into, _ := ctx.Value(statsKey{}).(*backend.Stats)
+	into, _ := ctx.Value(statsKey{}).(*redisconn.Stats)
 	switch message := event.(type) {
 	case *stats.OutPayload:
-		into.Count(backend.Counts{RoundTrips: 1, Commands: 1, BytesSent: int64(message.WireLength)})
+		into.Count(redisconn.Counts{RoundTrips: 1, Commands: 1, BytesSent: int64(message.WireLength)})
 	case *stats.InPayload:
-		into.Count(backend.Counts{BytesReceived: int64(message.WireLength)})
+		into.Count(redisconn.Counts{BytesReceived: int64(message.WireLength)})
 	}
 }
 

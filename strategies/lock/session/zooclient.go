@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -244,7 +244,7 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	c.sent.send()
 	c.client.only.asked()
 	if c.requested && len(b) >= 8 {
-		c.count(int32(binary.BigEndian.Uint32(b[4:])), backend.Counts{Commands: 1, BytesSent: int64(len(b))})
+		c.count(int32(binary.BigEndian.Uint32(b[4:])), redisconn.Counts{Commands: 1, BytesSent: int64(len(b))})
 	}
 	c.requested = true
 	return c.Conn.Write(b)
@@ -276,7 +276,7 @@ func (c *zooConn) Read(b []byte) (int, error) {
 
 func (c *zooConn) packet(number int32, more uint32) {
 	if c.answered {
-		c.count(number, backend.Counts{BytesReceived: int64(c.rest)})
+		c.count(number, redisconn.Counts{BytesReceived: int64(c.rest)})
 		if number == zooEvent {
 			return
 		}
@@ -298,7 +298,7 @@ func (c *zooConn) packet(number int32, more uint32) {
 
 // count counts a request or, without commands, a reply or event. Requests sent
 // together are one round trip.
-func (c *zooConn) count(number int32, counts backend.Counts) {
+func (c *zooConn) count(number int32, counts redisconn.Counts) {
 	into := c.client.env.Traffic.Servers
 	switch {
 	case number == zooHeartbeat:

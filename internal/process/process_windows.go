@@ -1,4 +1,4 @@
-package backend
+package process
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package backend
+package redisconn
 
 import (
 	"context"
@@ -31,11 +31,9 @@ var (
 	ErrAuth        = errors.New("cannot log in to Redis")
 	ErrTLS         = errors.New("cannot agree on TLS with Redis")
 
-	// Of Preflight: too old, a replica, or still loading.
+	// Of OpenCluster, and of backend.Preflight: too old, a replica, incomplete, or still
+	// loading.
 	ErrUnsuitable = errors.New("this server cannot be used")
-	ErrChoice     = errors.New("unknown backend") // of Start
-	// Of a Starter, and of a command that a server lacks.
-	ErrUnavailable = errors.New("not available")
 )
 
 // handshakeError marks an error of the TLS handshake, which by itself may be a

@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -21,16 +23,16 @@ func TestDelayIsExact(t *testing.T) {
 	const delay, exact, trips = 500 * time.Microsecond, 100 * time.Microsecond, 201
 	s := testkit.Local(t)
 	near := testkit.Dial(t, s)
-	far := testkit.Must(s.Dial(backend.Delaying(t.Context(), delay)))(t)
+	far := testkit.Must(s.Dial(redisconn.Delaying(t.Context(), delay)))(t)
 	defer far.Close()
-	took := func(conn *backend.Conn, all *[]time.Duration) {
+	took := func(conn *redisconn.Conn, all *[]time.Duration) {
 		start := time.Now()
 		testkit.Succeeds(t, conn.Ping(t.Context()).Err())
 		*all = append(*all, time.Since(start))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	err := backend.Await(ctx, time.Millisecond, func() error {
+	err := process.Await(ctx, time.Millisecond, func() error {
 		var without, with []time.Duration
 		for range trips {
 			took(near, &without)
@@ -59,7 +61,7 @@ func TestDelayIsExact(t *testing.T) {
 func TestDelayOfEveryConnection(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		own := testkit.Must(s.Dial(backend.Delaying(t.Context(), delay)))(t)
+		own := testkit.Must(s.Dial(redisconn.Delaying(t.Context(), delay)))(t)
 		defer own.Close()
 		other := testkit.Dial(t, s)
 		late := func(what string, do func() error) {
@@ -95,7 +97,7 @@ func TestDialEndsInADelay(t *testing.T) {
 	s := testkit.Embedded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if conn, err := s.Dial(backend.Delaying(ctx, time.Hour)); err == nil {
+	if conn, err := s.Dial(redisconn.Delaying(ctx, time.Hour)); err == nil {
 		conn.Close()
 		t.Error("a connection with an hour's delay was made")
 	}

@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"bytes"
@@ -15,37 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// dialFails dials and checks the error's kind, its advice, and that it came soon: after 4
-// seconds at most on a machine that does nothing else.
-func dialFails(t *testing.T, target backend.Target, is error, says string) {
-	t.Helper()
-	start := time.Now()
-	conn, err := backend.Dial(t.Context(), target)
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("Dial took %v", took)
-	}
-	if err == nil {
-		conn.Close()
-		if says != "" {
-			t.Errorf("Dial succeeded, want an error that says %q", says)
-		}
-		return
-	}
-	t.Log(err)
-	if says == "" || !strings.Contains(err.Error(), says) || is != nil && !errors.Is(err, is) {
-		t.Errorf("got %v, want %v saying %q", err, is, says)
-	}
-	if target.Password != "" && strings.Contains(err.Error(), target.Password) {
-		t.Errorf("%v shows the password", err)
-	}
-}
-
 // listen accepts connections and hands each to handle, which need not close it.
-func listen(t testing.TB, handle func(net.Conn)) backend.Target {
+func listen(t testing.TB, handle func(net.Conn)) redisconn.Target {
 	t.Helper()
 	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
@@ -65,41 +41,41 @@ func listen(t testing.TB, handle func(net.Conn)) backend.Target {
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
-	return backend.Target{Network: "tcp", Addr: l.Addr().String()}
+	return redisconn.Target{Network: "tcp", Addr: l.Addr().String()}
 }
 
 func TestDialUnreachable(t *testing.T) {
 	t.Parallel()
-	refused := backend.Target{Network: "tcp", Addr: "127.0.0.1:1", Password: "SECRET"}
-	noSocket := backend.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
+	refused := redisconn.Target{Network: "tcp", Addr: "127.0.0.1:1", Password: "SECRET"}
+	noSocket := redisconn.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
 	silent := listen(t, func(net.Conn) {})
 	silentTLS := parse(t, "rediss://"+silent.Addr)
-	greets := func(with string) backend.Target {
-		return fakeRedis(t, map[string]string{"hello 3": with, "hello": with})
+	greets := func(with string) redisconn.Target {
+		return testkit.FakeRedis(t, map[string]string{"hello 3": with, "hello": with})
 	}
-	loading := fakeRedis(t, map[string]string{"ping": "-LOADING Redis is loading the dataset in memory\r\n"})
+	loading := testkit.FakeRedis(t, map[string]string{"ping": "-LOADING Redis is loading the dataset in memory\r\n"})
 	for _, tc := range []struct {
 		name   string
-		target backend.Target
+		target redisconn.Target
 		is     error
 		says   string
 	}{
-		{"refused", refused, backend.ErrUnreachable, "is it running"},
-		{"no socket", noSocket, backend.ErrUnreachable, "unixsocket"},
-		{"black hole", silent, backend.ErrUnreachable, "did not answer"},
-		{"black hole behind TLS", silentTLS, backend.ErrTLS, "is this a TLS port?"},
+		{"refused", refused, redisconn.ErrUnreachable, "is it running"},
+		{"no socket", noSocket, redisconn.ErrUnreachable, "unixsocket"},
+		{"black hole", silent, redisconn.ErrUnreachable, "did not answer"},
+		{"black hole behind TLS", silentTLS, redisconn.ErrTLS, "is this a TLS port?"},
 		{"loading", loading, nil, "try again"},
-		{"HTTP", greets("HTTP/1.1 400 Bad Request\r\n"), backend.ErrUnreachable, "does not speak Redis"},
-		{"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"), backend.ErrUnreachable, "does it expect TLS?"},
-		{"2 billion parts", greets("*2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
-		{"2 billion bytes", greets("$2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
-		{"a line without end", listen(t, func(c net.Conn) { go sayWithoutEnd(c) }), backend.ErrUnreachable,
+		{"HTTP", greets("HTTP/1.1 400 Bad Request\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
+		{"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"), redisconn.ErrUnreachable, "does it expect TLS?"},
+		{"2 billion parts", greets("*2000000000\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
+		{"2 billion bytes", greets("$2000000000\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
+		{"a line without end", listen(t, func(c net.Conn) { go sayWithoutEnd(c) }), redisconn.ErrUnreachable,
 			"a line of more than 1 MB that does not end"},
-		{"hangs up", listen(t, func(c net.Conn) { c.Close() }), backend.ErrUnreachable, "hung up"},
+		{"hangs up", listen(t, func(c net.Conn) { c.Close() }), redisconn.ErrUnreachable, "hung up"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			dialFails(t, tc.target, tc.is, tc.says)
+			testkit.DialFails(t, tc.target, tc.is, tc.says)
 		})
 	}
 }
@@ -117,8 +93,8 @@ func sayWithoutEnd(c net.Conn) {
 // TestLongErrorIsCut: a command's error, too, which the connection survives.
 func TestLongErrorIsCut(t *testing.T) {
 	t.Parallel()
-	target := fakeRedis(t, map[string]string{"get x": "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"})
-	conn := testkit.Must(backend.Dial(t.Context(), target))(t)
+	target := testkit.FakeRedis(t, map[string]string{"get x": "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"})
+	conn := testkit.Must(redisconn.Dial(t.Context(), target))(t)
 	defer conn.Close()
 	for range 2 {
 		err := conn.Get(t.Context(), "x").Err()
@@ -138,7 +114,7 @@ func TestDialIsCancelled(t *testing.T) {
 	cause := errors.New("the user pressed Ctrl-C")
 	go func() { <-accepted; cancel(cause) }()
 	// and not that there was no answer
-	if _, err := backend.Dial(ctx, target); !errors.Is(err, cause) {
+	if _, err := redisconn.Dial(ctx, target); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
 }
@@ -148,9 +124,9 @@ func TestDialPassword(t *testing.T) {
 	testkit.Dial(t, s)
 	without, wrong, stranger := s.Target, s.Target, s.Target
 	without.Password, wrong.Password, stranger.Username = "", "incorrect", "nobody"
-	dialFails(t, without, backend.ErrAuth, "REDIS_PASSWORD")
-	dialFails(t, wrong, backend.ErrAuth, "--password-file")
-	dialFails(t, stranger, backend.ErrAuth, "as user nobody")
+	testkit.DialFails(t, without, redisconn.ErrAuth, "REDIS_PASSWORD")
+	testkit.DialFails(t, wrong, redisconn.ErrAuth, "--password-file")
+	testkit.DialFails(t, stranger, redisconn.ErrAuth, "as user nobody")
 }
 
 // A client of another module needs nothing but its dialer, whatever its options.
@@ -160,7 +136,7 @@ func TestConnect(t *testing.T) {
 		target.DB = 3
 		conn := testkit.Dial(t, backend.NewServer(s.Name, target, "database 3", nil))
 		for name, connect := range map[string]func(context.Context) (net.Conn, error){
-			"to a server": func(ctx context.Context) (net.Conn, error) { return backend.Connect(ctx, target) },
+			"to a server": func(ctx context.Context) (net.Conn, error) { return redisconn.Connect(ctx, target) },
 			"once more":   conn.Connect,
 		} {
 			for _, protocol := range []int{2, 3} {
@@ -174,8 +150,8 @@ func TestConnect(t *testing.T) {
 			}
 		}
 		target.Password = "wrong"
-		_, err := backend.Connect(t.Context(), target)
-		if !errors.Is(err, backend.ErrAuth) {
+		_, err := redisconn.Connect(t.Context(), target)
+		if !errors.Is(err, redisconn.ErrAuth) {
 			t.Errorf("with a wrong password: %v", err)
 		}
 	})
@@ -187,7 +163,7 @@ func TestDialTooManyClients(t *testing.T) {
 	// Whether the reply or the end of the connection is seen first is a race;
 	// either will do.
 	for range 10 {
-		conn, err := backend.Dial(t.Context(), s.Target)
+		conn, err := redisconn.Dial(t.Context(), s.Target)
 		if err == nil {
 			conn.Close()
 		}
@@ -204,7 +180,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "redis.sock")
 	s := testkit.Local(t, "--unixsocket", path)
-	conn := testkit.Must(backend.Dial(t.Context(), parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")))(t)
+	conn := testkit.Must(redisconn.Dial(t.Context(), parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if err := testkit.Dial(t, s).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
@@ -229,7 +205,7 @@ func TestIdleConnectionLost(t *testing.T) {
 }
 
 // awaitClients polls until the server counts n clients.
-func awaitClients(t testing.TB, conn *backend.Conn, n int) {
+func awaitClients(t testing.TB, conn *redisconn.Conn, n int) {
 	t.Helper()
 	for t.Context().Err() == nil {
 		list := testkit.Must(conn.ClientList(t.Context()).Result())(t)
@@ -299,7 +275,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conn := testkit.Must(backend.Dial(ctx, p.Server().Target))(t)
+			conn := testkit.Must(redisconn.Dial(ctx, p.Server().Target))(t)
 			defer conn.Close()
 			direct.Del(ctx, "n")
 			if err := tc.do(conn.Client); err == nil {
@@ -333,14 +309,14 @@ func TestUnsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testkit.StartProxy(t, s)
-			conn := testkit.Must(backend.Dial(t.Context(), p.Server().Target))(t)
+			conn := testkit.Must(redisconn.Dial(t.Context(), p.Server().Target))(t)
 			defer conn.Close()
 			tc.breaks(p)
 			ctx, cancel := context.WithTimeout(t.Context(), tc.waits)
 			defer cancel()
 			_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
-			if err == nil || backend.Unsent(err) != tc.unsent {
-				t.Errorf("%v: nothing was sent: %t, want %t", err, backend.Unsent(err), tc.unsent)
+			if err == nil || redisconn.Unsent(err) != tc.unsent {
+				t.Errorf("%v: nothing was sent: %t, want %t", err, redisconn.Unsent(err), tc.unsent)
 			}
 		})
 	}
@@ -348,7 +324,7 @@ func TestUnsent(t *testing.T) {
 	_ = conn.Watch(t.Context(), func(*redis.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if err := conn.Incr(ctx, "n").Err(); !backend.Unsent(err) {
+		if err := conn.Incr(ctx, "n").Err(); !redisconn.Unsent(err) {
 			t.Errorf("%v, and a command that got no connection has sent nothing", err)
 		}
 		return nil

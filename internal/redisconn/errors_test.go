@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // explained checks that Explain adds a next step and keeps the cause.
 func explained(t *testing.T, err error, says string) {
 	t.Helper()
-	got := backend.Explain(err)
+	got := redisconn.Explain(err)
 	if err == nil || !errors.Is(got, err) || !strings.Contains(got.Error(), says) {
 		t.Errorf("%v is explained as %v, want it to say %q", err, got, says)
 	}
@@ -30,7 +31,7 @@ func TestDenied(t *testing.T) {
 	s := testkit.Local(t, "--aclfile", acl)
 	target := s.Target
 	target.Username, target.Password = "bob", "secret"
-	bob := testkit.Must(backend.Dial(t.Context(), target))(t)
+	bob := testkit.Must(redisconn.Dial(t.Context(), target))(t)
 	defer bob.Close()
 	ctx := t.Context()
 	for _, tc := range []struct {
@@ -41,7 +42,7 @@ func TestDenied(t *testing.T) {
 		{"subcommand", "config|get", bob.ConfigGet(ctx, "save").Err()},
 		{"key", "", bob.Get(ctx, "elsewhere").Err()},
 	} {
-		command, ok := backend.Denied(tc.err)
+		command, ok := redisconn.Denied(tc.err)
 		if !ok || command != tc.command {
 			t.Errorf("%s: %v is read as %q, %v", tc.name, tc.err, command, ok)
 		}
@@ -66,15 +67,15 @@ func TestDeniedSpellings(t *testing.T) {
 		{"NOPERM No permissions to access a channel", ""},
 		{"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command", "zadd"},
 	} {
-		if got, ok := backend.Denied(answer(c.text)); got != c.command || !ok {
+		if got, ok := redisconn.Denied(answer(c.text)); got != c.command || !ok {
 			t.Errorf("%s: read as %q, %v", c.text, got, ok)
 		}
 	}
 	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")} {
-		if _, ok := backend.Denied(err); ok {
+		if _, ok := redisconn.Denied(err); ok {
 			t.Errorf("%v is taken for a denial", err)
 		}
-		if got := backend.Explain(err); got != err {
+		if got := redisconn.Explain(err); got != err {
 			t.Errorf("%v is explained as %v", err, got)
 		}
 	}
@@ -94,11 +95,11 @@ type late struct{ context.Context }
 func (late) Deadline() (time.Time, bool) { return time.Now(), true }
 
 func TestConnectionTimesOutBeforeTheContext(t *testing.T) {
-	err := backend.OfContext(late{t.Context()}, os.ErrDeadlineExceeded)
+	err := redisconn.OfContext(late{t.Context()}, os.ErrDeadlineExceeded)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a time-out at the context's deadline: %v", err)
 	}
-	err = backend.OfContext(t.Context(), os.ErrDeadlineExceeded)
+	err = redisconn.OfContext(t.Context(), os.ErrDeadlineExceeded)
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a time-out of the connection's own: %v", err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package backend
+package process
 
 import "syscall"
 

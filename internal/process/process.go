@@ -1,4 +1,7 @@
-package backend
+// Package process starts programs of this machine, waits until they serve, and ends them:
+// servers, and programs that are judged or that take part in a scenario. Each has a
+// folder of its own, which the next start removes if this process is killed.
+package process
 
 import (
 	"cmp"
@@ -31,6 +34,9 @@ const (
 )
 
 // errEnded is returned by [Process.Start] for a process that ended instead of serving.
+// ErrUnavailable says that this machine lacks a program, or a server a command.
+var ErrUnavailable = errors.New("not available")
+
 var errEnded = errors.New("the server ended as soon as it was started")
 
 // A Process is a program that runs for this one, in a process group of its own,

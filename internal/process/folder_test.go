@@ -1,6 +1,6 @@
 //go:build unix
 
-package backend_test
+package process_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -19,7 +19,7 @@ import (
 // what may be somebody else's.
 func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	used := testkit.Must(backend.MakeFolder("used"))(t)
+	used := testkit.Must(process.MakeFolder("used"))(t)
 	for name, file := range map[string]string{ // empty: none
 		"marketsim-killed-1.tmp":   "",       // before it was marked
 		"marketsim-killed-2.tmp":   "in-use", // before the mark was locked, or later
@@ -35,18 +35,18 @@ func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made := testkit.Must(backend.MakeFolder("made"))(t)
+	made := testkit.Must(process.MakeFolder("made"))(t)
 	want := []string{
 		filepath.Base(made.Path), "marketsim-theirs-2026-11", "marketsim-theirs-3.tmp", "marketsim-theirs-4",
 		filepath.Base(used.Path),
 	}
-	if got := folders(t); !slices.Equal(got, want) {
+	if got := testkit.Folders(t); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	if err := errors.Join(used.Remove(), made.Remove()); err != nil {
 		t.Error(err)
 	}
-	if got := folders(t); !slices.Equal(got, want[1:4]) {
+	if got := testkit.Folders(t); !slices.Equal(got, want[1:4]) {
 		t.Errorf("there are %q, want %q", got, want[1:4])
 	}
 }
@@ -54,13 +54,13 @@ func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 // No start takes a folder that another one is about to mark for one that is left.
 func TestFoldersMadeAtTheSameTime(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	made, errs := make([]*backend.Folder, 100), make([]error, 100)
+	made, errs := make([]*process.Folder, 100), make([]error, 100)
 	var all sync.WaitGroup
 	for i := range made {
-		all.Go(func() { made[i], errs[i] = backend.MakeFolder("busy") })
+		all.Go(func() { made[i], errs[i] = process.MakeFolder("busy") })
 	}
 	all.Wait()
-	if n := len(folders(t)); n != len(made) || errors.Join(errs...) != nil {
+	if n := len(testkit.Folders(t)); n != len(made) || errors.Join(errs...) != nil {
 		t.Errorf("%d of %d folders are there, %v", n, len(made), errors.Join(errs...))
 	}
 	runtime.KeepAlive(made)

@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"crypto/ecdsa"
@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -43,7 +45,7 @@ func TestParseURL(t *testing.T) {
 			db: 4, shown: "unix://bob:xxxxx@/run/r@.sock?db=4"},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
-			got := testkit.Must(backend.ParseURL(tc.url))(t)
+			got := testkit.Must(redisconn.ParseURL(tc.url))(t)
 			if got.Network != tc.network || got.Addr != tc.addr || got.Username != tc.user ||
 				got.Password != tc.password || got.DB != tc.db || (got.TLS != nil) != tc.tls {
 				t.Errorf("wrong parts: %q %q %q %q %d %v", got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
@@ -110,14 +112,14 @@ func TestParseURLRefuses(t *testing.T) {
 		{"redis://host?SECRET=1", "a query parameter"},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
-			got, err := backend.ParseURL(tc.url)
-			if !errors.Is(err, backend.ErrURL) {
+			got, err := redisconn.ParseURL(tc.url)
+			if !errors.Is(err, redisconn.ErrURL) {
 				t.Fatalf("got %v, want ErrURL", err)
 			}
 			if !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %q does not say %q", err, tc.says)
 			}
-			if strings.Contains(err.Error(), "SECRET") || got != (backend.Target{}) {
+			if strings.Contains(err.Error(), "SECRET") || got != (redisconn.Target{}) {
 				t.Errorf("error %q or target %v shows the secret", err, got)
 			}
 		})
@@ -125,13 +127,13 @@ func TestParseURLRefuses(t *testing.T) {
 }
 
 func TestTargetIsPrintedWithoutPassword(t *testing.T) {
-	target := testkit.Must(backend.ParseURL("redis://bob:SECRET@host/1"))(t)
+	target := testkit.Must(redisconn.ParseURL("redis://bob:SECRET@host/1"))(t)
 	text := testkit.Must(json.Marshal(map[string]any{"target": target, "pointer": &target}))(t)
 	out := string(text)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		out += fmt.Sprintf(format, target)
 		out += fmt.Sprintf(format, &target)
-		out += fmt.Sprintf(format, struct{ T backend.Target }{target})
+		out += fmt.Sprintf(format, struct{ T redisconn.Target }{target})
 	}
 	if strings.Contains(out, "SECRET") || strings.Contains(out, fmt.Sprintf("%x", "SECRET")) {
 		t.Errorf("the password shows in %s", out)
@@ -149,9 +151,9 @@ func FuzzParseURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, middle, after string) {
 		// The secret stands where a password would: after a user's colon, with what the
 		// user forgot to encode.
-		got, err := backend.ParseURL(before + ":" + secret + middle + secret + "@" + after)
+		got, err := redisconn.ParseURL(before + ":" + secret + middle + secret + "@" + after)
 		if err != nil {
-			if !errors.Is(err, backend.ErrURL) || strings.Contains(err.Error(), secret) {
+			if !errors.Is(err, redisconn.ErrURL) || strings.Contains(err.Error(), secret) {
 				t.Errorf("error %q", err)
 			}
 			return
@@ -188,18 +190,18 @@ func write(t testing.TB, path string, data []byte) {
 
 // tlsServer starts a server with a port that speaks TLS, and wants client certificates
 // only if authClients is yes. The target is that port.
-func tlsServer(t *testing.T, cert, key, authClients string) backend.Target {
+func tlsServer(t *testing.T, cert, key, authClients string) redisconn.Target {
 	t.Helper()
 	target := parse(t, "rediss://127.0.0.1")
-	testkit.Succeeds(t, (backend.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
+	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
 	var server *backend.Server
-	err := backend.OnFreePorts(t.Context(), 1, func(ports []string) (err error) {
+	err := process.OnFreePorts(t.Context(), 1, func(ports []string) (err error) {
 		target.Addr = net.JoinHostPort("127.0.0.1", ports[0])
 		server, err = backend.Local{Args: []string{"--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
 			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients}}.Start(t.Context())
 		return err
 	})
-	if errors.Is(err, backend.ErrUnavailable) {
+	if errors.Is(err, process.ErrUnavailable) {
 		testkit.Require(t, "redis", err.Error())
 	}
 	testkit.Succeeds(t, err)
@@ -208,9 +210,9 @@ func tlsServer(t *testing.T, cert, key, authClients string) backend.Target {
 	return target
 }
 
-func parse(t testing.TB, url string) backend.Target {
+func parse(t testing.TB, url string) redisconn.Target {
 	t.Helper()
-	return testkit.Must(backend.ParseURL(url))(t)
+	return testkit.Must(redisconn.ParseURL(url))(t)
 }
 
 func TestTLS(t *testing.T) {
@@ -219,8 +221,8 @@ func TestTLS(t *testing.T) {
 	addr, login := server.Addr, ":"+server.Password+"@"
 
 	trusting := parse(t, "rediss://"+login+addr)
-	testkit.Succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&trusting))
-	conn := testkit.Must(backend.Dial(t.Context(), trusting))(t)
+	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert}).Apply(&trusting))
+	conn := testkit.Must(redisconn.Dial(t.Context(), trusting))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	sent := int64(len("*3\r\n$3\r\nset\r\n$1\r\nk\r\n$1\r\nv\r\n"))
@@ -234,29 +236,29 @@ func TestTLS(t *testing.T) {
 	skipping := parse(t, "rediss://"+login+addr+"?skip_verify=true")
 	for _, tc := range []struct {
 		name   string
-		target backend.Target
+		target redisconn.Target
 		is     error
 		says   string
 	}{
-		{"plaintext to a TLS port", parse(t, "redis://"+addr), backend.ErrUnreachable, "use rediss://"},
-		{"unknown authority", parse(t, "rediss://"+addr), backend.ErrTLS, "--cacert"},
-		{"another name", named, backend.ErrTLS, "--sni"},
+		{"plaintext to a TLS port", parse(t, "redis://"+addr), redisconn.ErrUnreachable, "use rediss://"},
+		{"unknown authority", parse(t, "rediss://"+addr), redisconn.ErrTLS, "--cacert"},
+		{"another name", named, redisconn.ErrTLS, "--sni"},
 		{"not verified", skipping, nil, ""},
-		{"TLS to a plaintext port", parse(t, "rediss://"+testkit.Local(t).Target.Addr), backend.ErrTLS,
+		{"TLS to a plaintext port", parse(t, "rediss://"+testkit.Local(t).Target.Addr), redisconn.ErrTLS,
 			"use redis:// instead of rediss://"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { dialFails(t, tc.target, tc.is, tc.says) })
+		t.Run(tc.name, func(t *testing.T) { testkit.DialFails(t, tc.target, tc.is, tc.says) })
 	}
 }
 
 func TestTLSClientCertificate(t *testing.T) {
 	cert, key := certificate(t)
 	target := tlsServer(t, cert, key, "yes")
-	conn := testkit.Must(backend.Dial(t.Context(), target))(t)
+	conn := testkit.Must(redisconn.Dial(t.Context(), target))(t)
 	testkit.Succeeds(t, conn.Close())
 	without := parse(t, "rediss://"+target.Addr)
-	testkit.Succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&without))
-	dialFails(t, without, backend.ErrTLS, "--cert")
+	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert}).Apply(&without))
+	testkit.DialFails(t, without, redisconn.ErrTLS, "--cert")
 }
 
 func TestTLSFilesErrors(t *testing.T) {
@@ -266,17 +268,17 @@ func TestTLSFilesErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		url   string
-		files backend.TLSFiles
+		files redisconn.TLSFiles
 		is    error
 		says  string
 	}{
-		{"nothing", "redis://host", backend.TLSFiles{}, nil, ""},
-		{"no TLS", "redis://host", backend.TLSFiles{CA: cert}, backend.ErrURL, "rediss://"},
-		{"certificate without key", "rediss://host", backend.TLSFiles{Cert: cert}, backend.ErrURL, "together"},
-		{"key without certificate", "rediss://host", backend.TLSFiles{Key: key}, backend.ErrURL, "together"},
-		{"missing CA", "rediss://host", backend.TLSFiles{CA: empty + "x"}, os.ErrNotExist, empty + "x"},
-		{"empty CA", "rediss://host", backend.TLSFiles{CA: empty}, nil, empty + " holds no PEM certificate"},
-		{"bad pair", "rediss://host", backend.TLSFiles{Cert: empty, Key: key}, nil, empty},
+		{"nothing", "redis://host", redisconn.TLSFiles{}, nil, ""},
+		{"no TLS", "redis://host", redisconn.TLSFiles{CA: cert}, redisconn.ErrURL, "rediss://"},
+		{"certificate without key", "rediss://host", redisconn.TLSFiles{Cert: cert}, redisconn.ErrURL, "together"},
+		{"key without certificate", "rediss://host", redisconn.TLSFiles{Key: key}, redisconn.ErrURL, "together"},
+		{"missing CA", "rediss://host", redisconn.TLSFiles{CA: empty + "x"}, os.ErrNotExist, empty + "x"},
+		{"empty CA", "rediss://host", redisconn.TLSFiles{CA: empty}, nil, empty + " holds no PEM certificate"},
+		{"bad pair", "rediss://host", redisconn.TLSFiles{Cert: empty, Key: key}, nil, empty},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			target := parse(t, tc.url)

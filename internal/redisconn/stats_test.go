@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestStats(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
-		if got := conn.Stats.Snapshot(); got != (backend.Counts{}) {
+		if got := conn.Stats.Snapshot(); got != (redisconn.Counts{}) {
 			t.Errorf("a new connection has counted %+v", got)
 		}
 		ctx := t.Context()
@@ -67,8 +68,8 @@ func TestStats(t *testing.T) {
 // Several connections count together, and what a subscription sends is counted too.
 func TestCountInto(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		var together backend.Stats
-		ctx := backend.CountInto(t.Context(), &together)
+		var together redisconn.Stats
+		ctx := redisconn.CountInto(t.Context(), &together)
 		for range 2 {
 			conn := testkit.Must(s.Dial(ctx))(t)
 			defer conn.Close()

@@ -1,10 +1,8 @@
-// Package backend says where a market runs, and connects to it.
+// Package redisconn makes every connection of marketsim to Redis, and counts what it
+// carries.
 //
-// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters
-// that can start one: a private process ([Local]), a container (package container), or
-// miniredis inside this process (package embedded). [ParseURL] reads a URL into a
-// [Target] that never shows its password. [Preflight] says before the load whether it
-// will do, [Explain] what to do about a refusal.
+// [ParseURL] reads a URL into a [Target] that never shows its password. [Explain] says
+// what to do about a refusal.
 //
 // # Why Dial is the only way to connect
 //
@@ -44,7 +42,7 @@
 // nobody waits for it any more, and when the connection breaks, the outcome of all
 // that was on its way is unknown. Bytes and round trips are counted, but not
 // commands: that takes a goroutine each.
-package backend
+package redisconn
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package backend_test
+package redisconn_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -15,13 +16,13 @@ import (
 // counts for nobody.
 func TestPipeliningSharesAConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		var others backend.Stats
-		conn := testkit.Must(s.Dial(backend.Pipelining(backend.CountInto(t.Context(), &others))))(t)
+		var others redisconn.Stats
+		conn := testkit.Must(s.Dial(redisconn.Pipelining(redisconn.CountInto(t.Context(), &others))))(t)
 		defer conn.Close()
 		if n := conn.Options().MaxRetries; n != 0 { // as go-redis has it for -1
 			t.Errorf("commands are sent again %d times", n)
 		}
-		pipeline := testkit.Must(backend.FullDuplex(conn.Client))(t)
+		pipeline := testkit.Must(redisconn.FullDuplex(conn.Client))(t)
 		defer pipeline.Close()
 		keys := testkit.Keys(t)
 		key := keys.Lock("counter")
@@ -42,7 +43,7 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 		}
 		stats, pool := conn.Stats.Snapshot(), conn.PoolStats()
 		if !conn.Shared() || stats.BytesSent == 0 || stats.BytesReceived == 0 || stats.Commands != 0 ||
-			others.Snapshot() != (backend.Counts{}) {
+			others.Snapshot() != (redisconn.Counts{}) {
 			t.Errorf("it counts %+v, and for others %+v", stats, others.Snapshot())
 		}
 		if pool.TotalConns > 0 {
@@ -56,13 +57,13 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 func TestHalfDuplexIsAnError(t *testing.T) {
 	s := testkit.Embedded(t)
 	plain := testkit.Dial(t, s)
-	if _, err := backend.FullDuplex(plain.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
+	if _, err := redisconn.FullDuplex(plain.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("without a pool for pipelines: %v", err)
 	}
-	other := testkit.Must(s.Dial(backend.Pipelining(t.Context())))(t)
+	other := testkit.Must(s.Dial(redisconn.Pipelining(t.Context())))(t)
 	defer other.Close()
 	testkit.Must(other.AsyncAutoPipeline())(t)
-	if _, err := backend.FullDuplex(other.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
+	if _, err := redisconn.FullDuplex(other.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("with an AutoPipeline of other options: %v", err)
 	}
 }

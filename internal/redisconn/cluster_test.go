@@ -1,20 +1,21 @@
-package backend_test
+package redisconn_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
-		"123456789": 12739, "foo": 12182, "": 0, "{user1000}.following": backend.Slot("user1000"),
-		"foo{}{bar}": backend.Slot("foo{}{bar}"), "foo{{bar}}zap": backend.Slot("{bar"), "foo{bar}{zap}": backend.Slot("bar"),
+		"123456789": 12739, "foo": 12182, "": 0, "{user1000}.following": redisconn.Slot("user1000"),
+		"foo{}{bar}": redisconn.Slot("foo{}{bar}"), "foo{{bar}}zap": redisconn.Slot("{bar"), "foo{bar}{zap}": redisconn.Slot("bar"),
 	} {
-		if got := backend.Slot(key); got != want {
+		if got := redisconn.Slot(key); got != want {
 			t.Errorf("slot of %q is %d, want %d", key, got, want)
 		}
 	}
@@ -37,7 +38,7 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	testkit.Succeeds(t, c.Redises[at].Kill())
 	var value string
 	// the first command finds the connection broken
-	err := backend.Await(ctx, time.Millisecond, func() (err error) {
+	err := process.Await(ctx, time.Millisecond, func() (err error) {
 		value, err = conn.Get(ctx, "{m}").Result()
 		return err
 	})
@@ -60,11 +61,11 @@ func TestRedirected(t *testing.T) {
 		"EXECABORT Transaction discarded because of previous errors.":          false,
 		"ERR unknown command": false, "OOM command not allowed": false,
 	} {
-		if got := backend.Redirected(answer(text)); got != want {
+		if got := redisconn.Redirected(answer(text)); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
-	if backend.Redirected(nil) || backend.Redirected(context.DeadlineExceeded) {
+	if redisconn.Redirected(nil) || redisconn.Redirected(context.DeadlineExceeded) {
 		t.Error("no answer is no redirect")
 	}
 }

@@ -1,0 +1,14 @@
+package redisconn_test
+
+import (
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	redisconn.QuietLogs()
+	testkit.MaxParallel(6)
+	testkit.VerifyNoLeaks(m)
+}
