@@ -10,6 +10,7 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -46,7 +47,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	ctx, subject := bench.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
 	row, err := bench.Run(ctx, p, bench.Options{
 		Subject: subject, Duration: 24 * time.Hour, Seed: bench.DefaultSeed,
-		Keys: testkit.Keys(b), Dial: server.Dial, Private: server.Name != backend.NameURL,
+		Keys: testkit.Keys(b), Servers: connect.Servers{Market: server.Dialer("")}, Private: server.Name != backend.NameURL,
 	})
 	if err != nil {
 		b.Fatal(err)

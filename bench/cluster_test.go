@@ -32,7 +32,7 @@ type cluster struct{ *servers.Cluster }
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := testkit.Must(redisconn.Dial(t.Context(), master))(t)
+		conn := testkit.Must(redisconn.To(master).Dial(t.Context()))(t)
 		defer conn.Close()
 		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
 			t.Errorf("left at %s: %v", master.Addr, left)
@@ -56,8 +56,8 @@ func (on cluster) marketsOn(t *testing.T) []market.Keys {
 func (on cluster) keysElsewhere(t *testing.T) {
 	markets := on.marketsOn(t)
 	c := config(t, on.Server, spec(t, "watch"))
-	c.Keys, c.Dial, c.Private = markets[0], on.Server.Dialer(markets[0].Prefix()), true
-	other := testkit.Must(on.Server.Dialer(markets[1].Prefix())(t.Context()))(t)
+	c.Keys, c.Servers.Market, c.Private = markets[0], on.Server.Dialer(markets[0].Prefix()), true
+	other := testkit.Must(on.Server.Dialer(markets[1].Prefix()).Dial(t.Context()))(t)
 	defer other.Close()
 	stray := markets[1].Lock("market")
 	c.steps = func(role) step.Observer {
@@ -79,7 +79,7 @@ func (on cluster) failsOver(t *testing.T) {
 	for i, name := range []string{"watch", "coarse:setnx", "lua"} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, on.Server, spec(t, name))
-			c.Keys, c.Dial = markets[i], on.Server.Dialer(markets[i].Prefix())
+			c.Keys, c.Servers.Market = markets[i], on.Server.Dialer(markets[i].Prefix())
 			c.timed(time.Minute)
 			gate := step.Hold(step.Written)
 			c.steps = func(role) step.Observer { return gate.Observe }
@@ -138,7 +138,7 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 // and blames no strategy.
 func (on cluster) masterDies(t *testing.T) {
 	c := config(t, on.Server, spec(t, "fine:set-px:ttl=500ms"))
-	c.Dial, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true
+	c.Servers.Market, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true
 	c.timed(time.Minute)
 	gate := step.Hold(step.Written)
 	c.steps = func(role) step.Observer { return gate.Observe }

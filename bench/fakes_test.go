@@ -9,6 +9,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -43,7 +44,7 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 
 // config is a row of 1x1 on s, to be changed by a test.
 func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
-	c := on1x1(Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial})
+	c := on1x1(Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Servers: connect.Servers{Market: s.Dialer("")}})
 	c.of(subject)
 	c.buys(20)
 	return c

@@ -111,7 +111,7 @@ func TestRTT(t *testing.T) {
 		}))
 		c.RTTMS = rtt
 		c.buys(3)
-		c.Servers.Masters = []func(context.Context) (*redisconn.Conn, error){s.Dial}
+		c.Servers.Masters = []redisconn.Dialer{s.Dialer("")}
 		row, err := c.run(t.Context())
 		if err != nil || !row.Audit.OK || row.RTTMS != rtt {
 			t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
@@ -132,10 +132,10 @@ func TestRTT(t *testing.T) {
 		env := envs[len(envs)-1]
 		late("the worker's connection", env.Redis)
 		for what, dial := range map[string]func(context.Context) (*redis.Client, error){
-			"one for its lock": env.Dial,
-			"one to a lock's own server": func(ctx context.Context) (*redis.Client, error) {
-				return redisconn.Client(env.Servers.Masters[0](ctx))
-			},
+			"one for its lock":               env.NewClient,
+			"one to a lock's own server":     env.Servers.Masters[0].NewClient,
+			"one in the background, to such": env.Servers.Masters[0].Background,
+			"one that all workers share":     env.SharedClient,
 		} {
 			conn := testkit.Must(dial(t.Context()))(t)
 			late(what, conn)

@@ -167,11 +167,17 @@ func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor 
 		}
 	}
 	for _, target := range l.masters {
-		l.servers.Masters = append(l.servers.Masters, l.dialer(target))
+		dial := l.dialer(target)
+		l.servers.Masters = append(l.servers.Masters, lock.Master{NewClient: dial, Background: dial})
 	}
 	l.masters = nil
 	locker, err := l.kind.New(lock.Env{
-		Redis: conn, Dial: l.dial, Key: l.keys.Lock, Params: params, Servers: l.servers, Process: process,
+		Redis:     conn,
+		NewClient: l.dial,
+		Key:       l.keys.Lock,
+		Params:    params,
+		Servers:   l.servers,
+		Process:   process,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -185,19 +191,19 @@ func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor 
 
 // dial opens a connection whose traffic is counted.
 func (l *lockLoad) dial(ctx context.Context) (*redis.Client, error) {
-	return redisconn.Client(l.dialer(l.server.Target)(ctx))
+	return l.dialer(l.server.Target)(ctx)
 }
 
-func (l *lockLoad) dialer(target redisconn.Target) func(context.Context) (*redisconn.Conn, error) {
-	return func(ctx context.Context) (*redisconn.Conn, error) {
-		conn, err := redisconn.Dial(ctx, target)
+func (l *lockLoad) dialer(target redisconn.Target) func(context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*redis.Client, error) {
+		conn, err := redisconn.To(target).Dial(ctx)
 		if err != nil {
 			return nil, err
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.conns = append(l.conns, conn)
-		return conn, nil
+		return conn.Client, nil
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
@@ -58,8 +59,17 @@ func newMarket(p result.Point, o Options) *rowMarket {
 	return &rowMarket{Options: o, point: p, stock: listings(p), relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 }
 
-func (m *rowMarket) connect(ctx context.Context) (*redisconn.Conn, error) {
-	conn, err := m.Dial(redisconn.Delaying(ctx, rtt(m.point)))
+// servers are those that workers connect to, as far away as the row says.
+func (m *rowMarket) servers() connect.Servers {
+	late := func(d redisconn.Dialer) redisconn.Dialer { return d.WithDelay(rtt(m.point)) }
+	s := m.Servers.Each(late)
+	s.Market = s.Market.WithWrap(m.noteShared)
+	return s
+}
+
+// noteShared notes that a connection is one that workers share.
+func (m *rowMarket) noteShared(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+	conn, err := dial(ctx)
 	if err == nil && conn.Shared() {
 		m.shared.Store(true)
 	}
@@ -126,7 +136,7 @@ func (m *rowMarket) unserved(err error) error {
 // seed opens the market, and reports whether keys under its prefix are the row's: they
 // may be even after a failure.
 func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +190,7 @@ func (m *rowMarket) judge(
 ) (v market.AuditResult, evicted int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return v, 0, err
 	}
@@ -213,7 +223,7 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err == nil {
 		defer conn.Close()
 		var final market.Snapshot
@@ -249,7 +259,7 @@ func (m *measurement) remove(ctx context.Context) error {
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,16 +280,16 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	all := []func(context.Context) (*redisconn.Conn, error){m.Dial}
+	all := []redisconn.Dialer{m.Servers.Market}
 	if m.cluster != nil {
 		all = nil
 		for _, master := range m.cluster.Masters() {
-			all = append(all, func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, master) })
+			all = append(all, redisconn.To(master))
 		}
 	}
 	var left []string
-	for _, dial := range all {
-		conn, err := dial(ctx)
+	for _, dialer := range all {
+		conn, err := dialer.Dial(ctx)
 		if err != nil {
 			continue
 		}

@@ -96,7 +96,10 @@ func TestKeep(t *testing.T) {
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
 	c := on1x1(Options{
-		Duration: time.Second, Keys: testkit.Keys(t), Dial: func(context.Context) (*redisconn.Conn, error) { return nil, away },
+		Duration: time.Second, Keys: testkit.Keys(t),
+	})
+	c.Servers.Market = c.Servers.Market.WithWrap(func(context.Context, redisconn.DialFunc) (*redisconn.Conn, error) {
+		return nil, away
 	})
 	c.of(spec(t, "watch"))
 	row, err := c.run(t.Context())
@@ -115,13 +118,14 @@ func TestStoppedEarly(t *testing.T) {
 		c := config(t, s, spec(t, "watch"))
 		for stopAt := range 4 { // seeding, listing, connecting the seller, connecting the buyer
 			dialled := 0
-			c.Dial = func(dialCtx context.Context) (*redisconn.Conn, error) {
-				if dialled == stopAt {
-					cancel()
-				}
-				dialled++
-				return s.Dial(dialCtx)
-			}
+			c.Servers.Market = s.Dialer("").WithWrap(
+				func(dialCtx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+					if dialled == stopAt {
+						cancel()
+					}
+					dialled++
+					return dial(dialCtx)
+				})
 			if row, err := c.run(ctx); err != nil || row.Status != stored.Interrupted {
 				t.Errorf("stopped at connection %d: %s, %v; want interrupted", stopAt, row.Status, err)
 			}
@@ -211,16 +215,16 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 	c := config(t, testkit.Embedded(t), spec(t, "fine"))
 	c.History = t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
-	dial := c.Dial
-	c.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
-		if _, err := history.Find(c.History); err == nil { // a worker connects
-			interrupt()
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return dial(ctx)
-	}
+	c.Servers.Market = c.Servers.Market.WithWrap(
+		func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+			if _, err := history.Find(c.History); err == nil { // a worker connects
+				interrupt()
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return dial(ctx)
+		})
 	row, err := c.run(ctx)
 	if err != nil || row.Status != stored.Interrupted {
 		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, stored.Interrupted)

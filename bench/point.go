@@ -2,18 +2,16 @@ package bench
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -58,11 +56,9 @@ type Options struct {
 	SLO  time.Duration
 	Seed uint64
 
-	Keys market.Keys
-	Dial func(context.Context) (*redisconn.Conn, error) // connects to the market's server
-
-	Servers lock.Servers // that the subject's lock needs besides
-	Keep    bool         // leave the market in Redis
+	Keys    market.Keys
+	Servers connect.Servers // where the market is, and the locks
+	Keep    bool            // leave the market in Redis
 	// The server ends with the run: keys may stay, and a row looks for those
 	// that nobody declared.
 	Private bool

@@ -36,14 +36,15 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	dial := o.Dial
-	o.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
-		conn, err := dial(ctx)
-		if err == nil {
-			conn.AddHook(refusals{cancel})
-		}
-		return conn, err
-	}
+	o.Servers.Market = o.Servers.Market.WithWrap(
+		func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+			conn, err := dial(ctx)
+			if err == nil {
+				conn.AddHook(refusals{cancel})
+			}
+			return conn, err
+		})
+
 	m := newMeasurement(p, o)
 	var row result.Row
 	err = m.market.removable(ctx)
@@ -100,7 +101,7 @@ func (r refusals) note(err error) error {
 // removable tries removing where nothing is (else market.ErrOccupied), and whether
 // the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (c plan) as(t *testing.T, s *backend.Server, without string) plan {
 	}
 	target := s.Target
 	target.Username, target.Password = "limited", "pw"
-	c.Dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, target) }
+	c.Servers.Market = redisconn.To(target)
 	return c
 }
 
@@ -110,15 +110,16 @@ func TestRehearseOthersMarket(t *testing.T) {
 		theirs := market.Opening{Accounts: 2, Funds: 7, Strategy: "fine"}
 		conn := testkit.Dial(t, s)
 		dialled := 0
-		c.Dial = func(ctx context.Context) (*redisconn.Conn, error) {
-			dialled++
-			if dialled == 2 { // the first looked, the second seeds
-				if err := market.Seed(ctx, conn, c.Keys, theirs); err != nil {
-					t.Error(err)
+		c.Servers.Market = s.Dialer("").WithWrap(
+			func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+				dialled++
+				if dialled == 2 { // the first looked, the second seeds
+					if err := market.Seed(ctx, conn, c.Keys, theirs); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			return s.Dial(ctx)
-		}
+				return dial(ctx)
+			})
 		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("got %v, want ErrOccupied", err)
 		}
@@ -179,7 +180,7 @@ func TestRehearsalNeedsChannels(t *testing.T) {
 		testkit.Succeeds(t, testkit.Dial(t, s).Do(t.Context(), user...).Err())
 		target := s.Target
 		target.Username, target.Password = "deaf", "pw"
-		c.Dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, target) }
+		c.Servers.Market = redisconn.To(target)
 		err := rehearseAtOnce(t, c)
 		if _, denied := redisconn.Denied(err); !denied || !strings.Contains(redisconn.Explain(err).Error(), "ACL SETUSER") {
 			t.Errorf("without %s: %v, want the right that is missing", without, redisconn.Explain(err))

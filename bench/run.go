@@ -52,7 +52,7 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 }
 
 // Measure runs one row with the Purchasers that open makes, in place of o.Subject.
-// Duration, Seed and Keys of o have defaults. Without o.Dial it starts a private
+// Duration, Seed and Keys of o have defaults. Without o.Servers it starts a private
 // redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject = strategies.Own("own", open)
@@ -63,13 +63,13 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 			return row, err
 		}
 	}
-	if o.Dial == nil {
+	if o.Servers.Market.IsZero() {
 		server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
 		if err != nil {
 			return row, err
 		}
 		defer server.Close()
-		o.Dial = server.Dial
+		o.Servers.Market = server.Dialer(o.Keys.Prefix())
 	}
 	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }

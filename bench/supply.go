@@ -98,7 +98,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	if m.stock == 0 {
 		return nil
 	}
-	conn, err := m.Dial(ctx)
+	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return err
 	}

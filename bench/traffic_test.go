@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -22,7 +23,6 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // connected is a row whose market is open and whose workers are connected, and do
@@ -153,22 +153,24 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	for name, want := range map[string]struct {
-		servers func(t *testing.T) lock.Servers
+		servers func(t *testing.T) connect.Servers
 		count   int64 // of commands; at most one of them travels with another
 	}{
-		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) lock.Servers { // a busy machine is slow
-			return lock.Servers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
+		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.Servers { // a busy machine is slow
+			return connect.Servers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
 		}, 10},
-		"coarse:zookeeper": {func(t *testing.T) lock.Servers {
-			return lock.Servers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
+		"coarse:zookeeper": {func(t *testing.T) connect.Servers {
+			return connect.Servers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
 		}, 4},
-		"coarse:etcd": {func(t *testing.T) lock.Servers { return lock.Servers{Etcd: testkit.Etcd(t, 1).Addrs()} }, 2},
+		"coarse:etcd": {func(t *testing.T) connect.Servers { return connect.Servers{Etcd: testkit.Etcd(t, 1).Addrs()} }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			subject := testkit.Must(catalogue.Full().Parse(name))(t)
 			c := config(t, s, subject)
-			c.Servers = want.servers(t)
+			locks := want.servers(t)
+			locks.Market = c.Servers.Market
+			c.Servers = locks
 			row := inTurn(t, c)
 			if of := row.Market; row.Bought != 30 || of.RoundTrips != 30*2 || of.Commands != 30*10 || of.Bytes < 30*100 {
 				t.Errorf("bought %d for %+v, want 30 for 2 round trips and 10 commands each", row.Bought, of)

@@ -51,15 +51,15 @@ type reading struct {
 // openMeter connects to the server of the seeded market. If it cannot be reached,
 // the row is without its usage.
 func (m *measurement) openMeter(ctx context.Context) {
-	if m.Dial == nil {
+	if m.Servers.Market.IsZero() {
 		return
 	}
 	m.meter.here = true // until its address says otherwise
-	dial := m.Dial
+	dialer := m.Servers.Market
 	if m.market.cluster != nil { // the meter stays with this master when the slot moves
-		dial = func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, m.market.home) }
+		dialer = redisconn.To(m.market.home)
 	}
-	conn, err := dial(ctx)
+	conn, err := dialer.Dial(ctx)
 	if err != nil {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // thread as the kernel counts it.
 func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	s := testkit.Local(t)
-	conn := testkit.Must(redisconn.Dial(redisconn.WaitingForReplies(t.Context(), time.Minute), s.Target))(t)
+	conn := testkit.Must(redisconn.To(s.Target).WithReplyTimeout(time.Minute).Dial(t.Context()))(t)
 	defer conn.Close()
 	m := meter{conn: conn}
 	kernel, told := onCPU(t, s.PID()), m.used()

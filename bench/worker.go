@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/alarm"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 type role string
@@ -33,7 +33,7 @@ type worker struct {
 	place     int           // among all workers of the row, from 0
 	account   market.UserID // for which it trades
 	purchaser market.Purchaser
-	opened    *strategies.Connection // nil: it is not connected
+	opened    *connect.Worker // nil: it is not connected
 	supply    supply
 	work      *otherWork // nil: none
 	random    *rand.Rand
@@ -74,13 +74,16 @@ func newWorker(m *rowMarket, w *window, r role, number, place int, account marke
 
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
-		Number: w.place, Keys: w.market.Keys, Servers: w.market.lockServers(), Process: &w.market.process,
-		Traffic: lock.Traffic{Servers: &w.lockServers, Background: &w.background}, Steps: w.steps(),
+		Client:  market.Client{Number: w.place, Steps: w.steps()},
+		Keys:    w.market.Keys,
+		Process: &w.market.process,
 	}
 	if w.history != nil {
 		env.Holds = w.history.Held
 	}
-	w.opened, err = strategies.Connect(redisconn.CountInto(ctx, &w.carried), w.market.Subject, w.market.connect, env)
+	traffic := connect.Traffic{Market: &w.carried, LockServers: &w.lockServers, Background: &w.background}
+
+	w.opened, err = connect.Open(ctx, w.market.Subject, w.market.servers(), traffic, env)
 	if err != nil {
 		return errors.Join(err, w.close())
 	}
@@ -218,15 +221,4 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 		}
 	}
 	o.steps.At(ctx, at)
-}
-
-func (m *rowMarket) lockServers() lock.Servers {
-	servers := m.Servers
-	servers.Masters = nil
-	for _, dial := range m.Servers.Masters {
-		servers.Masters = append(servers.Masters, func(ctx context.Context) (*redisconn.Conn, error) {
-			return dial(redisconn.Delaying(ctx, rtt(m.point)))
-		})
-	}
-	return servers
 }

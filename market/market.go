@@ -66,21 +66,30 @@ type Purchaser interface {
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 
-// A Worker is what one Purchaser is made with.
-type Worker struct {
+// A Client is what every client of a market has, whatever it does there: a [Worker], and
+// what strategies and locks are opened with.
+type Client struct {
 	Number int // of the worker, from 0, among those that share its market
 	// Dial connects to the market's server, whatever network and address it is given, and
 	// has logged in there: client libraries take it as their dialer, with any other
-	// options, and need neither address nor password. Whoever tests the Purchaser holds
+	// options, and need neither address nor password. Whoever tests the client holds
 	// these connections, and whoever measures it counts on them.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Told of each step that the client wants to be observed and held at; may be nil.
+	Steps step.Observer
+	Now   func() time.Time // the client's wall clock; nil: the true one
+}
+
+// A Worker is what one Purchaser is made with.
+type Worker struct {
+	Client
 	// LockServers are servers that locks have of their own, to which Dial connects where
 	// it is given one of these addresses; empty: locks live in the market's server.
 	LockServers []string
 	Keys        Keys
-	// Told of each step that the Purchaser wants to be observed and held at; may be nil.
-	Steps step.Observer
-	Now   func() time.Time // the worker's wall clock; nil: the true one
+	// Resends asks marketsim's own strategies to send a command again whose reply did not
+	// come. A Purchaser with a client of its own decides that itself.
+	Resends bool
 }
 
 // An Open makes the Purchaser of one worker: bench.Measure measures what it makes,

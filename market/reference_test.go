@@ -64,7 +64,7 @@ func TestSnapshotIsNotTorn(t *testing.T) {
 		proxy, err := wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS)
 		w.must(err)
 		defer proxy.Close()
-		conn, err := redisconn.Dial(w.ctx, s.Target.Through(proxy.Addr()))
+		conn, err := redisconn.To(s.Target.Through(proxy.Addr())).Dial(w.ctx)
 		w.must(err)
 		defer conn.Close()
 		trap := proxy.Hold(wire.Match{Command: "zscan"})

@@ -306,7 +306,7 @@ func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {
 		to = masters[1]
 	}
 	do := func(node redisconn.Target, args ...any) string {
-		conn := testkit.Must(redisconn.Dial(t.Context(), node))(t)
+		conn := testkit.Must(redisconn.To(node).Dial(t.Context()))(t)
 		defer conn.Close()
 		return testkit.Must(conn.Do(t.Context(), args...).Text())(t)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -69,11 +70,13 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	s := testkit.Embedded(t)
 	dial := func(context.Context) (*redis.Client, error) { return testkit.Dial(t, s).Client, nil }
 	env := lock.Env{
-		Redis: testkit.Dial(t, s).Client, Dial: dial, Key: testkit.Keys(t).Lock,
-		Params: param.Values{lock.TimeoutParam.Name: "0s"},
-		Servers: lock.Servers{
+		Redis:     testkit.Dial(t, s).Client,
+		NewClient: dial,
+		Key:       testkit.Keys(t).Lock,
+		Params:    param.Values{lock.TimeoutParam.Name: "0s"},
+		Servers: connect.Servers{
 			Masters: servers.Dialers(started.Masters), ZooKeeper: started.ZooKeeper, Etcd: started.Etcd,
-		},
+		}.ForLocks(connect.Traffic{}),
 	}
 	l := testkit.Must(k.New(env))(t)
 	if c, ok := l.(io.Closer); ok {

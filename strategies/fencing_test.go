@@ -142,10 +142,10 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 				g, relay := newFixture(t, testkit.Embedded(t)), testkit.Relay(t, addrs[0])
 				through := []string{relay.Addr()}
 				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
-				env := strategies.Env{Steps: one.Observe, Servers: lock.Servers{ZooKeeper: through, Etcd: through}}
+				env := strategies.Env{Client: market.Client{Steps: one.Observe}, Servers: lock.Servers{ZooKeeper: through, Etcd: through}}
 				former := g.open(spec+":ttl=3s", g.server, env).holds(one, order)
 				relay.Disconnect()
-				env = strategies.Env{Steps: other.Observe, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
+				env = strategies.Env{Client: market.Client{Steps: other.Observe}, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
 				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)
 			}
 			for fencing, want := range map[string]takeover{"off": {nil, nil, false}, "on": {market.ErrStale, nil, true}} {

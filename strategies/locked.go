@@ -83,7 +83,7 @@ func underLocks(s Strategy, names LockNames) Strategy {
 		case env.Params.Text(writeParam) == writeFused:
 			f := &fused{
 				locked: k, Locker: env.Locker, ttl: env.Params.Duration(lock.TTLParam),
-				Retries: lock.NewRetries(lock.Env{Params: env.Params, Steps: env.Steps}),
+				Retries: lock.NewRetries(lock.Env{Client: env.Client, Params: env.Params}),
 			}
 			k.Locker, k.access = f, f
 		case env.Params.Text(fencingParam) != fencingNone:

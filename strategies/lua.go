@@ -163,7 +163,7 @@ func luaShared() Strategy {
 		Source:   "go-redis, AutoPipeline",
 		Protects: Protection{Items: true, Accounts: true},
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			shared := lock.Share(env.Process, "pipeline", func() *pipeline { return &pipeline{dial: env.Dial} })
+			shared := lock.Share(env.Process, "pipeline", func() *pipeline { return &pipeline{dial: env.SharedClient} })
 			s := &scripter{Env: env}
 			return purchaser{env.Keys, func(ctx context.Context, op *operation) (market.Receipt, error) {
 				if s.rdb == nil {
@@ -195,7 +195,7 @@ func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
 	if p.rdb != nil {
 		return p.pipe, nil
 	}
-	rdb, err := p.dial(redisconn.Pipelining(ctx))
+	rdb, err := p.dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open the connection that workers share: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -120,13 +121,15 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	s := testkit.Embedded(t)
 	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
-	c, err := strategies.Connect(g.ctx, parse(t, "lua-shared"), func(ctx context.Context) (*redisconn.Conn, error) {
+	dialer := s.Dialer("").WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
 		dialled++
 		if dialled == 2 {
 			return nil, fails
 		}
-		return s.Dial(ctx)
-	}, strategies.Env{Keys: g.keys})
+		return dial(ctx)
+	})
+	c, err := connect.Open(g.ctx, parse(t, "lua-shared"), connect.Servers{Market: dialer}, connect.Traffic{},
+		strategies.Env{Keys: g.keys})
 	g.must(err)
 	defer c.Close()
 	l := g.listing(0)

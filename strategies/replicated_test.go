@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // A purchase that a replica has is made; one that none has in time is of unknown
@@ -66,17 +66,18 @@ func TestResend(t *testing.T) {
 	server := testkit.Embedded(t)
 	keys := testkit.Keys(t)
 	for spec, want := range map[string]int{"fine:set-px": 0, "fine:set-px:resend=on": 3} {
-		servers := lock.Servers{Masters: []func(context.Context) (*redisconn.Conn, error){server.Dial}}
-		c, err := strategies.Connect(t.Context(), parse(t, spec), server.Dial,
-			strategies.Env{Keys: keys, Locks: server.Dial, Servers: servers})
+		dialer := server.Dialer("")
+		c, err := connect.Open(t.Context(), parse(t, spec), connect.Servers{
+			Market: dialer, Locks: dialer, Masters: []redisconn.Dialer{dialer},
+		}, connect.Traffic{}, strategies.Env{Keys: keys})
 		if err != nil {
 			t.Fatal(err)
 		}
 		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
-		master := func(ctx context.Context) (*redis.Client, error) {
-			return redisconn.Client(c.Env.Servers.Masters[0](ctx))
-		}
-		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, master} {
+		master := c.Env.Servers.Masters[0]
+		for _, dial := range []func(context.Context) (*redis.Client, error){
+			c.Env.NewClient, c.Env.NewLockClient, master.NewClient, master.Background,
+		} {
 			rdb := testkit.Must(dial(t.Context()))(t)
 			defer rdb.Close()
 			clients = append(clients, rdb)

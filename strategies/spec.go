@@ -1,6 +1,7 @@
 package strategies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -300,7 +301,7 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Of
+// Open makes a Purchaser for one worker, on a connection that there is. Of
 // env it fills in Locker and Params, and Process if it is nil. Close the closer when the
 // worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
@@ -332,13 +333,19 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 
 // OpenLock makes the spec's Locker for one worker, on a connection that there is.
 func (s Spec) OpenLock(env Env) (lock.Locker, error) {
-	rdb, dial := env.Redis, env.Dial
-	if env.Locks != nil {
-		rdb, dial = env.lockRedis, env.client(env.Locks)
+	newClient := env.NewLockClient
+	if newClient == nil {
+		newClient = env.NewClient
 	}
 	locker, err := s.lock.New(lock.Env{
-		Number: env.Number, Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
-		Now: env.Now, Servers: env.Servers, Traffic: env.Traffic, Process: env.Process,
+		Client:    env.Client,
+		Redis:     cmp.Or(env.LockRedis, env.Redis),
+		NewClient: newClient,
+		Key:       env.Keys.Lock,
+		Params:    s.params,
+		Servers:   env.Servers,
+		Traffic:   env.Traffic,
+		Process:   env.Process,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open lock %s: %w", s.lock.Name, err)

@@ -14,14 +14,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -60,28 +57,25 @@ type Protection struct {
 
 // Env is what a Purchaser works with.
 type Env struct {
-	// Of the worker, from 0, among those that share its market.
-	Number int
-	Redis  *redis.Client                                // the worker's own connection
-	Dial   func(context.Context) (*redis.Client, error) // opens one more, for locks that need it
+	market.Client
 	Keys   market.Keys
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
-	Steps  step.Observer      // may be nil
 	Holds  func(lock.Holding) // called for each lock that was held, after its release; may be nil
 
-	// Opens one more for a client of another module; nil: nothing does.
-	connect func(context.Context) (net.Conn, error)
+	Redis *redis.Client // the worker's own connection
+	// NewClient opens one more, which counts as in the background.
+	NewClient func(context.Context) (*redis.Client, error)
+	// SharedClient opens a client that all workers of a process share, and that pipelines
+	// what they send; nil: the Purchaser cannot have one.
+	SharedClient func(context.Context) (*redis.Client, error)
 
-	// For locks only. Locks connects to a Redis of the locks' own; nil: they
-	// live at the market's.
-	Locks     Dialer
-	lockRedis *redis.Client // the worker's own connection there; nil: Redis
-
-	Now     func() time.Time // the client's wall clock; nil means time.Now
-	Servers lock.Servers     // the servers that a lock needs besides Redis
-	Traffic lock.Traffic     // where a lock counts what it exchanges with them
-	Process *lock.Process    // what the workers of one process share; may be nil
+	// For locks only.
+	LockRedis     *redis.Client                                // as Redis, to where locks live; nil: Redis
+	NewLockClient func(context.Context) (*redis.Client, error) // as NewClient; nil: NewClient
+	Servers       lock.Servers                                 // the servers that a lock needs besides Redis
+	Traffic       lock.Traffic                                 // where a lock counts what it exchanges with them
+	Process       *lock.Process                                // what the workers of one process share; may be nil
 }
 
 // All lists the strategies in the order in which they are shown.
@@ -108,91 +102,20 @@ var resendParam = param.Choice("resend",
 	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
 		"command after a connection error does, and go-redis by default", "off", "on")
 
-// again makes what opens connections open some that send a command again. Nil stays nil.
-func again(dial Dialer) Dialer {
-	if dial == nil {
-		return nil
-	}
-	return func(ctx context.Context) (*redisconn.Conn, error) { return dial(redisconn.SendingAgain(ctx)) }
-}
-
-// A Dialer opens one connection.
-type Dialer = func(context.Context) (*redisconn.Conn, error)
-
-// A Connection is one worker's Purchaser with all that it works with. Close closes it.
-type Connection struct {
-	Purchaser market.Purchaser
-	Conn      *redisconn.Conn // the worker's own, to the market
-	Locks     *redisconn.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
-	Env       Env             // what the Purchaser was opened with
-
-	redisconn.Closers // of all that was opened
-}
-
-// Connect opens a worker's connection to the market, and its Purchaser on it. Of env
-// it fills in Redis and Dial. The worker's own connection counts where ctx says
-// (redisconn.CountInto); what is dialled later counts into env.Traffic.Background. On
-// an error nothing stays open.
-func Connect(ctx context.Context, s Spec, dial Dialer, env Env) (*Connection, error) {
-	c := &Connection{}
-	if err := c.open(ctx, s, dial, env); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
-
-func (c *Connection) open(ctx context.Context, s Spec, dial Dialer, env Env) (err error) {
-	if s.params.Text(resendParam) == "on" {
-		dial, env.Locks = again(dial), again(env.Locks)
-		env.Servers.Masters = slices.Clone(env.Servers.Masters)
-		for i, master := range env.Servers.Masters {
-			env.Servers.Masters[i] = again(master)
-		}
-	}
-	c.Conn, err = dial(ctx)
-	if err != nil {
-		return err
-	}
-	c.Closers = append(c.Closers, c.Conn)
-	c.Locks = c.Conn
-	if env.Locks != nil {
-		c.Locks, err = env.Locks(ctx)
-		if err != nil {
-			return fmt.Errorf("connect to the locks: %w", err)
-		}
-		c.Closers = append(c.Closers, c.Locks)
-	}
-	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
-	env.Dial, env.connect = env.client(dial), c.Conn.Connect
-	c.Env = env
-	purchaser, closer, err := s.Open(env)
-	if err != nil {
-		return err
-	}
-	c.Purchaser, c.Closers = purchaser, append(c.Closers, closer)
-	return nil
-}
-
-// client opens one more connection, which is counted as in the background.
-func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
-	return func(ctx context.Context) (*redis.Client, error) {
-		return redisconn.Client(dial(redisconn.CountInto(ctx, e.Traffic.Background)))
-	}
-}
+// Resends reports whether clients of the spec send a command again whose reply did not
+// come.
+func (s Spec) Resends() bool { return s.params.Text(resendParam) == "on" }
 
 // Own is the spec of your own strategy, to be measured as those of a catalogue are.
-// It is opened by [Connect], as bench does. What its connections carry counts as the
-// worker's own, with what its client says to introduce itself. Where a run leaves keys of
-// its own, name them in the Keys of its [Strategy], and add that to a [Catalogue].
+// What its connections carry counts as the worker's own, with what its client says to
+// introduce itself. Where a run leaves keys of its own, name them in the Keys of its
+// [Strategy], and add that to a [Catalogue].
 func Own(name string, open market.Open) Spec {
 	return Spec{strategy: Strategy{Name: name, New: func(env Env) (market.Purchaser, io.Closer, error) {
-		if env.connect == nil {
-			return nil, nil, errors.New("it is opened by strategies.Connect")
+		if env.Dial == nil {
+			return nil, nil, errors.New("its Env has no Dial, by which its client could connect")
 		}
-		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return env.connect(ctx) }
-		return open.For(context.Background(), market.Worker{
-			Number: env.Number, Dial: dial, Keys: env.Keys, Steps: env.Steps,
-		})
+		return open.For(context.Background(), market.Worker{Client: env.Client, Keys: env.Keys})
 	}}}
 }
 
@@ -200,22 +123,42 @@ func Own(name string, open market.Open) Spec {
 // market.Open. A lock takes the one server of locks that the worker has, or all
 // of several as its masters.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
-	to := func(addr string) Dialer {
-		connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) }
-		return func(asked context.Context) (*redisconn.Conn, error) {
-			return redisconn.DialOver(redisconn.Inherit(asked, ctx), connect)
+	to := func(addr string) redisconn.Dialer {
+		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) })
+		if w.Resends || s.Resends() {
+			return dialer.WithResends()
 		}
+		return dialer
 	}
-	env := Env{Number: w.Number, Keys: w.Keys, Steps: w.Steps, Now: w.Now}
-	if len(w.LockServers) == 1 {
-		env.Locks = to(w.LockServers[0])
-	}
+	env := Env{Client: w.Client, Keys: w.Keys, SharedClient: to("").WithPipelining().Client}
 	for _, addr := range w.LockServers {
-		env.Servers.Masters = append(env.Servers.Masters, to(addr))
+		env.Servers.Masters = append(env.Servers.Masters, lock.Master{
+			NewClient: to(addr).Client, Background: to(addr).Client,
+		})
 	}
-	c, err := Connect(ctx, s, to(""), env)
+
+	var opened redisconn.Closers
+	own, err := to("").Dial(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.Purchaser, c, nil
+	opened = append(opened, own)
+	env.Redis = own.Client
+	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return own.Connect(ctx) }
+	env.NewClient = to("").Client
+	if len(w.LockServers) == 1 {
+		locks, err := to(w.LockServers[0]).Dial(ctx)
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("connect to the locks: %w", err), opened.Close())
+		}
+		opened = append(opened, locks)
+		env.LockRedis = locks.Client
+		env.NewLockClient = to(w.LockServers[0]).Client
+	}
+
+	purchaser, closer, err := s.Open(env)
+	if err != nil {
+		return nil, nil, errors.Join(err, opened.Close())
+	}
+	return purchaser, append(opened, closer), nil
 }

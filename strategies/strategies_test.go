@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -195,7 +196,7 @@ type worker struct {
 // worker opens a worker.
 func (g *fixture) worker(spec string, steps step.Observer) *worker {
 	g.Helper()
-	return g.open(spec, g.server, strategies.Env{Steps: steps})
+	return g.open(spec, g.server, strategies.Env{Client: market.Client{Steps: steps}})
 }
 
 // open opens one that reaches the market through a server, which may be a
@@ -203,15 +204,17 @@ func (g *fixture) worker(spec string, steps step.Observer) *worker {
 func (g *fixture) open(spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
 	g.Helper()
 	env.Keys = g.keys
-	c, err := strategies.Connect(g.ctx, parse(g, spec), func(ctx context.Context) (*redisconn.Conn, error) {
-		conn, err := through.Dial(ctx)
+	hooked := through.Dialer("").WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+		conn, err := dial(ctx)
 		if err == nil {
 			for _, h := range hooks {
 				conn.AddHook(h)
 			}
 		}
 		return conn, err
-	}, env)
+	})
+	servers := connect.Servers{Market: hooked, ZooKeeper: env.Servers.ZooKeeper, Etcd: env.Servers.Etcd}
+	c, err := connect.Open(g.ctx, parse(g, spec), servers, connect.Traffic{}, env)
 	g.must(err)
 	w := &worker{g, c.Conn, c.Purchaser, new(market.Ledger)}
 	g.Cleanup(func() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -73,7 +74,7 @@ func (r *traffic) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func (g *fixture) traffic(spec string) *traffic {
 	g.Helper()
 	r := &traffic{}
-	w := g.open(spec, g.server, strategies.Env{Steps: r.observe}, r)
+	w := g.open(spec, g.server, strategies.Env{Client: market.Client{Steps: r.observe}}, r)
 	for n := range 2 {
 		r.after, r.sent = "", map[step.Name][][]string{}
 		order := g.offer(8 + n)

@@ -159,7 +159,7 @@ func (c *killing) settle(ctx context.Context, op *operation) (known bool, became
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	rdb, err := c.Dial(ctx)
+	rdb, err := c.NewClient(ctx)
 	if err != nil {
 		return false, nil
 	}

@@ -78,8 +78,8 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 				waiting.Open()
 				mine, yours := g.offer(0), g.offer(1)
 				mine.Buyer, yours.Buyer = seller, seller // who can afford both
-				first := g.open(c.spec, g.server, strategies.Env{Steps: write.Observe, Process: &one}).holds(write, mine)
-				second := g.open(c.spec, g.server, strategies.Env{Steps: waiting.Observe, Process: c.second}).start(yours)
+				first := g.open(c.spec, g.server, strategies.Env{Client: market.Client{Steps: write.Observe}, Process: &one}).holds(write, mine)
+				second := g.open(c.spec, g.server, strategies.Env{Client: market.Client{Steps: waiting.Observe}, Process: c.second}).start(yours)
 				var got outcome
 				if c.waits {
 					<-waiting.Reached()

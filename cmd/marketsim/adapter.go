@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -34,7 +35,7 @@ func newAdapter(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(a.serve(cmd.Context(), cmd.InOrStdin(), p.stdout), a.connection.Close())
+			return errors.Join(a.serve(cmd.Context(), cmd.InOrStdin(), p.stdout), a.worker.Close())
 		},
 	}
 }
@@ -42,9 +43,9 @@ func newAdapter(p *program) *cobra.Command {
 // adapted serves a scheme's lock and its purchases over lines of text, as a
 // judged program does.
 type adapted struct {
-	connection *strategies.Connection
-	locker     lock.Locker // nil: the strategy takes none
-	lease      *lock.Lease // acquired last
+	worker *connect.Worker
+	locker lock.Locker // nil: the strategy takes none
+	lease  *lock.Lease // acquired last
 }
 
 // newAdapted opens what a spec names, with the server, keys and times that a judged
@@ -70,11 +71,11 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
 	}
-	dial := func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, server) }
 	a := &adapted{}
-	a.connection, err = strategies.Connect(ctx, spec, dial, strategies.Env{Keys: keys, Process: new(lock.Process)})
+	a.worker, err = connect.Open(ctx, spec, connect.Servers{Market: redisconn.To(server)}, connect.Traffic{},
+		strategies.Env{Keys: keys, Process: new(lock.Process)})
 	if _, locks := spec.Lock(); err == nil && locks {
-		a.locker, err = spec.OpenLock(a.connection.Env)
+		a.locker, err = spec.OpenLock(a.worker.Env)
 	}
 	return a, err
 }
@@ -98,10 +99,10 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:
-		receipt, err := a.connection.Purchaser.Purchase(ctx, o)
+		receipt, err := a.worker.Purchaser.Purchase(ctx, o)
 		return judge.Answer(fmt.Sprint("bought ", receipt.Retries), err)
 	case lists == 3:
-		_, err := a.connection.Purchaser.List(ctx, l)
+		_, err := a.worker.Purchaser.List(ctx, l)
 		return judge.Answer("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
 		a.lease, err = a.locker.Acquire(ctx, words[1])

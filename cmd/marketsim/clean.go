@@ -67,7 +67,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 
 // removeMarket removes the market under keys, and says what was removed.
 func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys market.Keys) (err error) {
-	conn, err := server.Dialer(keys.Prefix())(ctx)
+	conn, err := server.Dialer(keys.Prefix()).Dial(ctx)
 	if err != nil {
 		return err
 	}

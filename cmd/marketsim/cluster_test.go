@@ -35,7 +35,7 @@ func (on yourCluster) url() string {
 func (on yourCluster) each(t *testing.T, f func(*redisconn.Conn)) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := testkit.Must(redisconn.Dial(t.Context(), master))(t)
+		conn := testkit.Must(redisconn.To(master).Dial(t.Context()))(t)
 		f(conn)
 		conn.Close()
 	}
@@ -57,7 +57,7 @@ func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		conn := testkit.Must(on.Server.Dialer(name)(t.Context()))(t)
+		conn := testkit.Must(on.Server.Dialer(name).Dial(t.Context()))(t)
 		t.Cleanup(func() {
 			conn.Unlink(context.WithoutCancel(t.Context()), name)
 			conn.Close()

@@ -249,7 +249,7 @@ func TestPrivatePasswordIsHidden(t *testing.T) {
 		"--history", filepath.Join(dir, "history"))
 	addr := serverAddr.FindStringSubmatch(c.told("backend: private ") + c.told("\n"))[1]
 	without := redisconn.Target{Network: "tcp", Addr: addr}
-	if conn, err := redisconn.Dial(t.Context(), without); !errors.Is(err, redisconn.ErrAuth) {
+	if conn, err := redisconn.To(without).Dial(t.Context()); !errors.Is(err, redisconn.ErrAuth) {
 		t.Errorf("without the password: %v, %v", conn, err)
 	}
 	hidden(t, password(), c.end().exits(t, exitFine), dir)

@@ -19,13 +19,13 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -137,9 +137,11 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	o := plan.options
-	o.Dial = on.market.Dialer(plan.config.Prefix)
-	o.Servers = lock.Servers{
-		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
+	o.Servers = connect.Servers{
+		Market:    on.market.Dialer(plan.config.Prefix),
+		Masters:   servers.Dialers(on.locks.Masters),
+		ZooKeeper: on.locks.ZooKeeper,
+		Etcd:      on.locks.Etcd,
 	}
 	o.Subject = plan.specs[point.Spec()]
 	return o
@@ -154,7 +156,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		return err
 	}
 	if !plan.drawn {
-		conn, err := on.market.Dialer(plan.config.Prefix)(ctx)
+		conn, err := on.market.Dialer(plan.config.Prefix).Dial(ctx)
 		if err != nil {
 			return err
 		}

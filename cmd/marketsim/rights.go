@@ -51,11 +51,11 @@ func (e *rightsError) Error() string {
 func (e *rightsError) Unwrap() error { return e.refusal }
 
 // check tries every command, and returns an error with all the rules that are missing.
-func (r rights) check(ctx context.Context, dial func(context.Context) (*redisconn.Conn, error)) error {
+func (r rights) check(ctx context.Context, dialer redisconn.Dialer) error {
 	if r.target == nil {
 		return nil
 	}
-	conn, err := dial(ctx)
+	conn, err := dialer.Dial(ctx)
 	if err != nil {
 		return err
 	}

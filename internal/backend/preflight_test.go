@@ -29,7 +29,7 @@ func TestPreflightVersions(t *testing.T) {
 				"info server":  bulk("# Server\r\n" + tc.server + "\r\n"),
 				"info default": bulk("# Server\r\n" + tc.server + "\r\n" + tc.persistence + "\r\nrole:master"),
 			})
-			conn := testkit.Must(redisconn.Dial(t.Context(), target))(t)
+			conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 			defer conn.Close()
 			if err := backend.Preflight(t.Context(), conn); !errors.Is(err, tc.is) {
 				t.Errorf("got %v, want %v", err, tc.is)

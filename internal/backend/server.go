@@ -100,16 +100,16 @@ func (s *Server) Describe() string {
 	return line
 }
 
-// Dial connects to the server, with the errors of [redisconn.Dial]: to a
+// Dial connects to the server, with the errors of [redisconn.Dialer.Dial]: to a
 // cluster at the node that was named.
 func (s *Server) Dial(ctx context.Context) (*redisconn.Conn, error) {
-	return redisconn.Dial(ctx, s.Target)
+	return redisconn.To(s.Target).Dial(ctx)
 }
 
-// Dialer returns what connects to the master of a key, on a cluster by [redisconn.Cluster.Dialer].
-func (s *Server) Dialer(key string) func(context.Context) (*redisconn.Conn, error) {
+// Dialer connects to the master of a key, on a cluster by [redisconn.Cluster.Dialer].
+func (s *Server) Dialer(key string) redisconn.Dialer {
 	if s.cluster == nil {
-		return s.Dial
+		return redisconn.To(s.Target)
 	}
 	return s.cluster.Dialer(key)
 }

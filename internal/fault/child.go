@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -130,7 +131,7 @@ func ServeChild(catalogue func() strategies.Catalogue) {
 
 // served is a client, seen from its own process.
 type served struct {
-	*strategies.Connection
+	*connect.Worker
 	process lock.Process
 	right   int64                     // readings of its wall clock before that is set wrong
 	gate    atomic.Pointer[step.Gate] // of the operation under way; at first, one that holds nothing
@@ -229,25 +230,31 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	}
 	spec := must(catalogue.Parse(config.Scheme))
 	keys := must(market.NewKeys(config.Prefix))
-	to := func(e endpoint) strategies.Dialer { return must(dialer(ctx, e, keys, config)) }
-	env := strategies.Env{
-		Number: config.Number, Keys: keys, Process: &c.process, Steps: c.observe,
-		Now: func() time.Time {
-			now := time.Now().Truncate(config.Tick)
-			if c.clock.Add(1) <= c.right {
-				return now
-			}
-			return now.Add(config.Clock)
-		},
-		Servers: lock.Servers{ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
-	}
+	to := func(e endpoint) redisconn.Dialer { return must(dialer(ctx, e, keys, config)) }
+
+	servers := connect.Servers{Market: to(config.Market), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd}
 	for _, m := range config.Masters {
-		env.Servers.Masters = append(env.Servers.Masters, to(m))
+		servers.Masters = append(servers.Masters, to(m))
 	}
 	if config.Locks != nil {
-		env.Locks = to(*config.Locks)
+		servers.Locks = to(*config.Locks)
 	}
-	c.Connection = must(strategies.Connect(ctx, spec, to(config.Market), env))
+	c.Worker = must(connect.Open(ctx, spec, servers, connect.Traffic{}, strategies.Env{
+		Client:  market.Client{Number: config.Number, Steps: c.observe, Now: c.now(config)},
+		Keys:    keys,
+		Process: &c.process,
+	}))
+}
+
+// now is the client's clock: right for as often as the scenario says, and then wrong.
+func (c *served) now(config clientConfig) func() time.Time {
+	return func() time.Time {
+		now := time.Now().Truncate(config.Tick)
+		if c.clock.Add(1) <= c.right {
+			return now
+		}
+		return now.Add(config.Clock)
+	}
 }
 
 // tried are locks whose Acquire tries once, and does not wait.
@@ -282,25 +289,28 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when
 // a command is to be sent again.
-func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
-	connect := func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, e.target()) }
+func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (redisconn.Dialer, error) {
+	d := redisconn.To(e.target())
 	if e.Cluster {
 		cluster, err := redisconn.OpenCluster(ctx, e.target())
 		if err != nil {
-			return nil, err
+			return d, err
 		}
-		connect = cluster.Dialer(keys.Market())
+		d = cluster.Dialer(keys.Market())
 	}
-	return func(ctx context.Context) (*redisconn.Conn, error) {
-		if config.Resend {
-			ctx = redisconn.SendingAgain(ctx)
-		}
-		ctx = redisconn.WaitingForReplies(ctx, config.Patience)
-		conn, err := connect(ctx)
-		// a busy machine greets late
-		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ {
-			conn, err = connect(ctx)
+	if config.Resend {
+		d = d.WithResends()
+	}
+	d = d.WithReplyTimeout(config.Patience)
+	if config.Patience == 0 {
+		return d, nil
+	}
+
+	return d.WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+		conn, err := dial(ctx)
+		for again := 0; again < 20 && err != nil; again++ { // a busy machine greets late
+			conn, err = dial(ctx)
 		}
 		return conn, err
-	}, nil
+	}), nil
 }

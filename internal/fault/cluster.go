@@ -109,7 +109,7 @@ func (s *setup) sawGone(replica int) observed {
 			err = fmt.Errorf("%s has not taken the place of %s", s.cluster.Addrs()[replica], s.cluster.Addrs()[master])
 		}
 		if err == nil {
-			s.conn, err = s.server.Dialer(s.keys.Market())(s.ctx)
+			s.conn, err = s.server.Dialer(s.keys.Market()).Dial(s.ctx)
 		}
 		return err
 	}))

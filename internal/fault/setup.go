@@ -150,7 +150,7 @@ func (s *setup) prepare(onCluster bool) {
 		check(cluster.Refresh(s.ctx))
 	}
 	s.keys = must(market.NewKeys(s.config.Prefix))
-	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
+	s.conn = own(s, must(s.server.Dialer(s.keys.Market()).Dial(s.ctx)))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
 	s.granted = map[market.UserID]int64{}
 	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}

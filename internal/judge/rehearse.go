@@ -50,7 +50,7 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		connects := func() (net.Conn, error) { return redisconn.Connect(context.Background(), p.server.Target) }
+		connects := func() (net.Conn, error) { return redisconn.To(p.server.Target).Connect(context.Background()) }
 		gate, err := wire.StartGate(connects)
 		if err != nil {
 			return err

@@ -60,13 +60,10 @@ func (c *Cluster) Masters() []Target {
 	return all
 }
 
-// Dialer returns what connects to the master of a key's slot, with the rules and errors
-// of [Dial]. A connection that breaks is made again to the master that the slot has
+// Dialer connects to the master of a key's slot. A connection that breaks is made again to the master that the slot has
 // then. It does not follow a slot that moves while its master goes on: commands are
 // refused then, see [Redirected].
-func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
-	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
-}
+func (c *Cluster) Dialer(key string) Dialer { return Dialer{cluster: c, slot: Slot(key)} }
 
 // Master is the master of a key's slot as far as is known. [Cluster.Refresh] makes sure.
 func (c *Cluster) Master(key string) Target { return c.master(Slot(key)) }
@@ -183,28 +180,28 @@ func Redirected(err error) bool {
 
 // reach connects to the server, or to the slot's master. If that fails, the nodes say
 // whether another took its place.
-func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
+func (d *connector) reach(ctx context.Context) (net.Conn, error) {
 	if d.cluster == nil {
-		return d.connect(ctx, d.tried())
+		return d.connect(ctx, d.lastTarget())
 	}
-	conn, err := d.connect(ctx, d.turn())
-	if err == nil || d.cluster.Refresh(ctx) != nil || d.cluster.master(d.slot).Addr == d.tried().Addr {
+	conn, err := d.connect(ctx, d.findMaster())
+	if err == nil || d.cluster.Refresh(ctx) != nil || d.cluster.master(d.slot).Addr == d.lastTarget().Addr {
 		return conn, err
 	}
-	return d.connect(ctx, d.turn())
+	return d.connect(ctx, d.findMaster())
 }
 
-// turn makes the slot's master, as far as is known, the target.
-func (d *dialer) turn() Target {
+// findMaster makes the slot's master, as far as is known, the last target.
+func (d *connector) findMaster() Target {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.target = d.cluster.master(d.slot)
-	return d.target
+	d.last = d.cluster.master(d.slot)
+	return d.last
 }
 
-// tried is the server to which the last connection was made.
-func (d *dialer) tried() Target {
+// lastTarget is the server to which the last connection was made.
+func (d *connector) lastTarget() Target {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.target
+	return d.last
 }

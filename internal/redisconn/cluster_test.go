@@ -28,7 +28,7 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	if masters := c.Server.Cluster().Masters(); len(masters) != 3 {
 		t.Fatalf("masters: %v, want three", masters)
 	}
-	conn := testkit.Must(c.Server.Dialer("{m}")(ctx))(t)
+	conn := testkit.Must(c.Server.Dialer("{m}").Dial(ctx))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(ctx, "{m}", 2, 0).Err())
 	at := testkit.Must(c.Master(ctx, "{m}"))(t)

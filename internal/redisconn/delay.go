@@ -12,13 +12,6 @@ import (
 	"github.com/marketsim/marketsim/internal/alarm"
 )
 
-// Delaying returns a context under which [Dial] makes connections that hand over what
-// they receive later, as if the server were farther away. What comes in several pieces is
-// late once. What is sent is not late, nor is TLS's set-up.
-func Delaying(ctx context.Context, by time.Duration) context.Context {
-	return context.WithValue(ctx, contextKey("delay"), by)
-}
-
 // piecesAhead is how many pieces are read ahead before the sender has to wait.
 const piecesAhead = 1024
 

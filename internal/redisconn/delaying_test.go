@@ -23,7 +23,7 @@ func TestDelayIsExact(t *testing.T) {
 	const delay, exact, trips = 500 * time.Microsecond, 100 * time.Microsecond, 201
 	s := testkit.Local(t)
 	near := testkit.Dial(t, s)
-	far := testkit.Must(s.Dial(redisconn.Delaying(t.Context(), delay)))(t)
+	far := testkit.Must(s.Dialer("").WithDelay(delay).Dial(t.Context()))(t)
 	defer far.Close()
 	took := func(conn *redisconn.Conn, all *[]time.Duration) {
 		start := time.Now()
@@ -61,7 +61,7 @@ func TestDelayIsExact(t *testing.T) {
 func TestDelayOfEveryConnection(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		own := testkit.Must(s.Dial(redisconn.Delaying(t.Context(), delay)))(t)
+		own := testkit.Must(s.Dialer("").WithDelay(delay).Dial(t.Context()))(t)
 		defer own.Close()
 		other := testkit.Dial(t, s)
 		late := func(what string, do func() error) {
@@ -97,7 +97,7 @@ func TestDialEndsInADelay(t *testing.T) {
 	s := testkit.Embedded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if conn, err := s.Dial(redisconn.Delaying(ctx, time.Hour)); err == nil {
+	if conn, err := s.Dialer("").WithDelay(time.Hour).Dial(ctx); err == nil {
 		conn.Close()
 		t.Error("a connection with an hour's delay was made")
 	}

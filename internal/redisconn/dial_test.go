@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func sayWithoutEnd(c net.Conn) {
 func TestLongErrorIsCut(t *testing.T) {
 	t.Parallel()
 	target := testkit.FakeRedis(t, map[string]string{"get x": "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"})
-	conn := testkit.Must(redisconn.Dial(t.Context(), target))(t)
+	conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	defer conn.Close()
 	for range 2 {
 		err := conn.Get(t.Context(), "x").Err()
@@ -114,7 +115,7 @@ func TestDialIsCancelled(t *testing.T) {
 	cause := errors.New("the user pressed Ctrl-C")
 	go func() { <-accepted; cancel(cause) }()
 	// and not that there was no answer
-	if _, err := redisconn.Dial(ctx, target); !errors.Is(err, cause) {
+	if _, err := redisconn.To(target).Dial(ctx); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
 }
@@ -136,7 +137,7 @@ func TestConnect(t *testing.T) {
 		target.DB = 3
 		conn := testkit.Dial(t, backend.NewServer(s.Name, target, "database 3", nil))
 		for name, connect := range map[string]func(context.Context) (net.Conn, error){
-			"to a server": func(ctx context.Context) (net.Conn, error) { return redisconn.Connect(ctx, target) },
+			"to a server": func(ctx context.Context) (net.Conn, error) { return redisconn.To(target).Connect(ctx) },
 			"once more":   conn.Connect,
 		} {
 			for _, protocol := range []int{2, 3} {
@@ -150,7 +151,7 @@ func TestConnect(t *testing.T) {
 			}
 		}
 		target.Password = "wrong"
-		_, err := redisconn.Connect(t.Context(), target)
+		_, err := redisconn.To(target).Connect(t.Context())
 		if !errors.Is(err, redisconn.ErrAuth) {
 			t.Errorf("with a wrong password: %v", err)
 		}
@@ -163,7 +164,7 @@ func TestDialTooManyClients(t *testing.T) {
 	// Whether the reply or the end of the connection is seen first is a race;
 	// either will do.
 	for range 10 {
-		conn, err := redisconn.Dial(t.Context(), s.Target)
+		conn, err := redisconn.To(s.Target).Dial(t.Context())
 		if err == nil {
 			conn.Close()
 		}
@@ -180,7 +181,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "redis.sock")
 	s := testkit.Local(t, "--unixsocket", path)
-	conn := testkit.Must(redisconn.Dial(t.Context(), parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")))(t)
+	conn := testkit.Must(redisconn.To(parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")).Dial(t.Context()))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if err := testkit.Dial(t, s).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
@@ -275,7 +276,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conn := testkit.Must(redisconn.Dial(ctx, p.Server().Target))(t)
+			conn := testkit.Must(redisconn.To(p.Server().Target).Dial(ctx))(t)
 			defer conn.Close()
 			direct.Del(ctx, "n")
 			if err := tc.do(conn.Client); err == nil {
@@ -289,6 +290,47 @@ func TestLostReplyRunsOnce(t *testing.T) {
 			}
 			if n, _ := direct.Get(ctx, "n").Int(); n != 2 {
 				t.Errorf("after one more command the count is %d, want 2", n)
+			}
+		})
+	}
+}
+
+// Whatever a Dialer is derived from, its clients send a command once; those that are to
+// resend it are the only exception.
+func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
+	s := testkit.Local(t)
+	p := testkit.StartProxy(t, s)
+	direct := testkit.Dial(t, s)
+	ctx := t.Context()
+	plain := redisconn.To(p.Server().Target)
+	derived := map[string]redisconn.Dialer{
+		"To":               plain,
+		"Over":             redisconn.Over(func(ctx context.Context) (net.Conn, error) { return plain.Connect(ctx) }),
+		"WithStats":        plain.WithStats(new(redisconn.Stats)),
+		"WithDelay":        plain.WithDelay(time.Millisecond),
+		"WithReplyTimeout": plain.WithReplyTimeout(time.Minute),
+		"WithPipelining":   plain.WithPipelining(),
+		"WithResends":      plain.WithResends(),
+		"WithWrap": plain.WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+			return dial(ctx)
+		}),
+	}
+	for method := range reflect.TypeFor[redisconn.Dialer]().Methods() {
+		if _, tried := derived[method.Name]; !tried && strings.HasPrefix(method.Name, "With") {
+			t.Errorf("nobody tries what %s returns", method.Name)
+		}
+	}
+
+	for name, dialer := range derived {
+		t.Run(name, func(t *testing.T) {
+			conn := testkit.Must(dialer.Dial(ctx))(t)
+			defer conn.Close()
+			direct.Del(ctx, "n")
+			p.LoseReply("incr")
+			_, err := conn.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Incr(ctx, "n").Err() })
+			n := testkit.Must(direct.Get(ctx, "n").Int())(t)
+			if again := name == "WithResends"; (n > 1) != again || (err == nil) != again {
+				t.Errorf("a command whose reply was lost ran %d times: %v", n, err)
 			}
 		})
 	}
@@ -309,7 +351,7 @@ func TestUnsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testkit.StartProxy(t, s)
-			conn := testkit.Must(redisconn.Dial(t.Context(), p.Server().Target))(t)
+			conn := testkit.Must(redisconn.To(p.Server().Target).Dial(t.Context()))(t)
 			defer conn.Close()
 			tc.breaks(p)
 			ctx, cancel := context.WithTimeout(t.Context(), tc.waits)

@@ -122,8 +122,8 @@ func Broken(err error) bool {
 
 // Unsent reports whether err, of a command or a pipeline, says that not a byte of it has
 // left: there was no connection, or none became free in time, or its handshake failed.
-// The server has then certainly not executed it. A connection of [Dial] knows, but for
-// those under [Pipelining]; of another client's errors the obvious ones are recognized.
+// The server has then certainly not executed it. A connection of a [Dialer] knows, but for
+// those with pipelining; of another client's errors the obvious ones are recognized.
 func Unsent(err error) bool {
 	op, _ := errors.AsType[*net.OpError](err)
 	return is[unsent](err) || op != nil && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) ||

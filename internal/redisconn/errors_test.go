@@ -31,7 +31,7 @@ func TestDenied(t *testing.T) {
 	s := testkit.Local(t, "--aclfile", acl)
 	target := s.Target
 	target.Username, target.Password = "bob", "secret"
-	bob := testkit.Must(redisconn.Dial(t.Context(), target))(t)
+	bob := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	defer bob.Close()
 	ctx := t.Context()
 	for _, tc := range []struct {

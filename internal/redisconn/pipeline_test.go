@@ -17,7 +17,7 @@ import (
 func TestPipeliningSharesAConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var others redisconn.Stats
-		conn := testkit.Must(s.Dial(redisconn.Pipelining(redisconn.CountInto(t.Context(), &others))))(t)
+		conn := testkit.Must(s.Dialer("").WithStats(&others).WithPipelining().Dial(t.Context()))(t)
 		defer conn.Close()
 		if n := conn.Options().MaxRetries; n != 0 { // as go-redis has it for -1
 			t.Errorf("commands are sent again %d times", n)
@@ -60,7 +60,7 @@ func TestHalfDuplexIsAnError(t *testing.T) {
 	if _, err := redisconn.FullDuplex(plain.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("without a pool for pipelines: %v", err)
 	}
-	other := testkit.Must(s.Dial(redisconn.Pipelining(t.Context())))(t)
+	other := testkit.Must(s.Dialer("").WithPipelining().Dial(t.Context()))(t)
 	defer other.Close()
 	testkit.Must(other.AsyncAutoPipeline())(t)
 	if _, err := redisconn.FullDuplex(other.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {

@@ -42,12 +42,6 @@ type Stats struct {
 	counts Counts
 }
 
-// CountInto returns a context under which [Dial] makes connections that count into
-// s, and not each into its own.
-func CountInto(ctx context.Context, s *Stats) context.Context {
-	return context.WithValue(ctx, contextKey("stats"), s)
-}
-
 // Snapshot returns the counts up to now. It is safe for concurrent use.
 func (s *Stats) Snapshot() Counts {
 	s.mu.Lock()
@@ -73,16 +67,6 @@ type meter struct {
 	wrote   atomic.Bool  // whether the last transfer was a write
 	calls   atomic.Int32 // commands under way that counter sees
 	writes  atomic.Int64 // how many, without those of handshakes
-}
-
-// newMeter counts where the context of Dial says.
-func newMeter(ctx context.Context) *meter {
-	m := &meter{shared: ctx.Value(contextKey("pipelining")) != nil}
-	m.Stats, _ = ctx.Value(contextKey("stats")).(*Stats)
-	if m.Stats == nil || m.shared {
-		m.Stats = &Stats{}
-	}
-	return m
 }
 
 // unsent is the error of a command of which not a byte has left.

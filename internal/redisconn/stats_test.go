@@ -66,12 +66,12 @@ func TestStats(t *testing.T) {
 }
 
 // Several connections count together, and what a subscription sends is counted too.
-func TestCountInto(t *testing.T) {
+func TestWithStats(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var together redisconn.Stats
-		ctx := redisconn.CountInto(t.Context(), &together)
+		ctx := t.Context()
 		for range 2 {
-			conn := testkit.Must(s.Dial(ctx))(t)
+			conn := testkit.Must(s.Dialer("").WithStats(&together).Dial(ctx))(t)
 			defer conn.Close()
 			if err := conn.Ping(ctx).Err(); err != nil {
 				t.Error(err)

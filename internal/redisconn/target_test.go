@@ -222,7 +222,7 @@ func TestTLS(t *testing.T) {
 
 	trusting := parse(t, "rediss://"+login+addr)
 	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert}).Apply(&trusting))
-	conn := testkit.Must(redisconn.Dial(t.Context(), trusting))(t)
+	conn := testkit.Must(redisconn.To(trusting).Dial(t.Context()))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	sent := int64(len("*3\r\n$3\r\nset\r\n$1\r\nk\r\n$1\r\nv\r\n"))
@@ -254,7 +254,7 @@ func TestTLS(t *testing.T) {
 func TestTLSClientCertificate(t *testing.T) {
 	cert, key := certificate(t)
 	target := tlsServer(t, cert, key, "yes")
-	conn := testkit.Must(redisconn.Dial(t.Context(), target))(t)
+	conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	testkit.Succeeds(t, conn.Close())
 	without := parse(t, "rediss://"+target.Addr)
 	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert}).Apply(&without))

@@ -12,9 +12,9 @@ func TestMasters(t *testing.T) {
 	m := testkit.Masters(t, 5)
 	ctx := t.Context()
 	seen := map[string]bool{}
-	for i, dial := range servers.Dialers(m.Targets()) {
+	for i, dialer := range servers.Dialers(m.Targets()) {
 		seen[m.Targets()[i].Addr] = true
-		rdb := testkit.Must(dial(ctx))(t)
+		rdb := testkit.Must(dialer.Dial(ctx))(t)
 		defer rdb.Close()
 		if n, err := rdb.Incr(ctx, "n").Result(); err != nil || n != 1 {
 			t.Errorf("master %d counts %d, %v; want 1: nobody else wrote to it", i, n, err)
@@ -33,7 +33,7 @@ func TestCluster(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d", "e", "{m}:1"} {
 		i := testkit.Must(c.Master(ctx, key))(t)
 		used[i] = true
-		conn := testkit.Must(c.Server.Dialer(key)(ctx))(t)
+		conn := testkit.Must(c.Server.Dialer(key).Dial(ctx))(t)
 		if err := conn.Set(ctx, key, "v", 0).Err(); err != nil {
 			t.Errorf("setting %q on the master of its slot: %v", key, err)
 		}

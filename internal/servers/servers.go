@@ -88,12 +88,8 @@ func of[T, V any](all []T, what func(T) V) []V {
 	return of
 }
 
-// Dialers connect to each of several masters, for lock.Servers.
-func Dialers(targets []redisconn.Target) []func(context.Context) (*redisconn.Conn, error) {
-	return of(targets, func(t redisconn.Target) func(context.Context) (*redisconn.Conn, error) {
-		return func(ctx context.Context) (*redisconn.Conn, error) { return redisconn.Dial(ctx, t) }
-	})
-}
+// Dialers connect to each of several masters.
+func Dialers(targets []redisconn.Target) []redisconn.Dialer { return of(targets, redisconn.To) }
 
 const privateMasters = 5 // as in the description of Redlock
 

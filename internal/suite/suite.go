@@ -238,7 +238,7 @@ func (p *Proxies) Connect(ctx context.Context, target redisconn.Target) (conn ne
 	if err != nil {
 		return nil, err
 	}
-	return redisconn.Connect(ctx, target)
+	return redisconn.To(target).Connect(ctx)
 }
 
 // Each does something to each proxy, and reports whether there is one.

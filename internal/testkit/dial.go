@@ -17,7 +17,7 @@ import (
 func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 	t.Helper()
 	start := time.Now()
-	conn, err := redisconn.Dial(t.Context(), target)
+	conn, err := redisconn.To(target).Dial(t.Context())
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("Dial took %v", took)
 	}

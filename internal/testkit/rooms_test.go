@@ -24,7 +24,7 @@ var rooms = []struct {
 	{"market", 1}, {"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
-	{"strategies", 4}, {"internal/backoff", 4},
+	{"strategies", 4}, {"internal/backoff", 4}, {"internal/connect", 4},
 
 	// How safe it is.
 	{"verify", 5}, {"internal/suite", 5}, {"internal/history", 5}, {"internal/fault", 5}, {"internal/judge", 5},

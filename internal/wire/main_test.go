@@ -48,7 +48,7 @@ func on(t *testing.T, s *backend.Server) bench {
 // dial connects through the proxy.
 func (b bench) dial() *redisconn.Conn {
 	b.Helper()
-	c := testkit.Must(redisconn.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr())))(b)
+	c := testkit.Must(redisconn.To(b.server.Target.Through(b.proxy.Addr())).Dial(b.Context()))(b)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }

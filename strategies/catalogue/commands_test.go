@@ -29,7 +29,7 @@ func (g guests) dial(t *testing.T, rules ...string) *redisconn.Conn {
 	testkit.Succeeds(t, g.admin.Do(t.Context(), words...).Err())
 	target := g.Target
 	target.Username, target.Password = "guest", "pw"
-	return testkit.Must(redisconn.Dial(t.Context(), target))(t)
+	return testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 }
 
 // every are the commands of all specs that Rights is about.

@@ -29,10 +29,7 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 			spec := testkit.Must(full.Parse("fine:" + kind.Name + variant))(t)
 			releasing, looked := false, false
 			p, closer, err := spec.Open(strategies.Env{
-				Redis: testkit.Dial(t, proxy.Server()).Client, Keys: testkit.Keys(t),
-				// For renewals.
-				Dial: func(context.Context) (*redis.Client, error) { return testkit.Dial(t, direct).Client, nil },
-				Steps: func(_ context.Context, at step.Name) {
+				Client: market.Client{Steps: func(_ context.Context, at step.Name) {
 					switch at {
 					case step.BeforeRelease:
 						releasing = true
@@ -40,7 +37,11 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 					case step.Looked:
 						looked = looked || releasing
 					}
-				},
+				}},
+				Redis: testkit.Dial(t, proxy.Server()).Client,
+				Keys:  testkit.Keys(t),
+				// For renewals.
+				NewClient: func(context.Context) (*redis.Client, error) { return testkit.Dial(t, direct).Client, nil },
 			})
 			if err != nil {
 				t.Fatal(err)

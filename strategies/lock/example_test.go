@@ -83,10 +83,10 @@ func instance(
 			continue
 		}
 		locker, err := kind.New(lock.Env{
-			Redis:  conn.Client,
-			Dial:   func(context.Context) (*redis.Client, error) { return nil, errors.New("nothing is renewed here") },
-			Key:    func(name string) string { return "lottery:lock:" + name },
-			Params: param.Values{"ttl": ttl.String()},
+			Redis:     conn.Client,
+			NewClient: func(context.Context) (*redis.Client, error) { return nil, errors.New("nothing is renewed here") },
+			Key:       func(name string) string { return "lottery:lock:" + name },
+			Params:    param.Values{"ttl": ttl.String()},
 		})
 		if err != nil {
 			log.Fatal(err)

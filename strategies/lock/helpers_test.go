@@ -120,8 +120,12 @@ func (b *bench) open(k lock.Kind, s setting) *worker {
 	}
 	conn := testkit.Dial(b, s.through)
 	l, err := k.New(lock.Env{
-		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: unhurried(s.params), Steps: s.steps, Now: s.now,
-		Process: s.process,
+		Client:    market.Client{Steps: s.steps, Now: s.now},
+		Redis:     conn.Client,
+		NewClient: s.dial,
+		Key:       b.keys.Lock,
+		Params:    unhurried(s.params),
+		Process:   s.process,
 	})
 	b.must(err)
 	if c, ok := l.(io.Closer); ok {

@@ -101,8 +101,10 @@ func (a answers) open(t testing.TB, k lock.Kind, params param.Values) lock.Locke
 	rdb := a.client()
 	t.Cleanup(func() { _ = rdb.Close() })
 	l, err := k.New(lock.Env{
-		Redis: rdb, Params: params, Key: func(name string) string { return name },
-		Dial: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
+		Redis:     rdb,
+		Params:    params,
+		Key:       func(name string) string { return name },
+		NewClient: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
 	})
 	if err != nil {
 		t.Fatal(err)

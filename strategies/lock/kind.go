@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
-	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -112,17 +111,14 @@ func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
 
 // Env is what a Locker works with.
 type Env struct {
-	// Of the worker, from 0, among those that share its market.
-	Number int
-	Redis  *redis.Client // the worker's own connection
-	// Opens one more, for renewal and subscriptions.
-	Dial    func(context.Context) (*redis.Client, error)
-	Key     func(name string) string // the key of the lock called name
-	Params  param.Values
-	Steps   step.Observer    // sees the steps that Locker lists; may be nil
-	Now     func() time.Time // the client's wall clock; nil means time.Now
-	Servers Servers
-	Traffic Traffic
+	market.Client               // whose Steps sees the steps that Locker lists
+	Redis         *redis.Client // the worker's own connection
+	// NewClient opens one more, for renewal and subscriptions.
+	NewClient func(context.Context) (*redis.Client, error)
+	Key       func(name string) string // the key of the lock called name
+	Params    param.Values
+	Servers   Servers
+	Traffic   Traffic
 	// What the workers of one process share; nil means that this worker is
 	// alone in its process.
 	Process *Process
@@ -131,16 +127,27 @@ type Env struct {
 
 // Servers are those that a lock may need besides the market's Redis.
 type Servers struct {
-	// Each opens a connection to one of several.
-	Masters   []func(context.Context) (*redisconn.Conn, error)
+	Masters   []Master // several independent ones
 	ZooKeeper []string // host:port
 	Etcd      []string // host:port
 }
 
-// Traffic is where a Locker counts what it exchanges with Servers. Nil counts nothing.
+// A Master is one of several Redis masters. Both functions connect to it; what their
+// clients carry counts apart.
+type Master struct {
+	NewClient  func(context.Context) (*redis.Client, error) // for acquisitions and releases
+	Background func(context.Context) (*redis.Client, error) // for renewals
+}
+
+// An Exchange is what a Locker has sent to its servers, or received.
+type Exchange struct {
+	RoundTrips, Commands, BytesSent, BytesReceived int64
+}
+
+// Traffic is told what a Locker exchanges with ZooKeeper or etcd; nil: nobody is.
 type Traffic struct {
-	Servers    *redisconn.Stats // for acquisitions and releases
-	Background *redisconn.Stats // for renewals and heartbeats
+	Servers    func(Exchange) // of acquisitions and releases
+	Background func(Exchange) // of renewals and heartbeats
 }
 
 // Process is what the Lockers of one process share, such as one subscription.

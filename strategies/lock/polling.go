@@ -148,7 +148,7 @@ func opening(k Kind, open func(*locker) error) Kind {
 		}
 		is := k
 		is.Promises.NoticesLoss = is.Promises.NoticesLoss || env.watched
-		beside := &background{dial: env.Dial}
+		beside := &background{dial: env.NewClient}
 		l := &locker{
 			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
 			background: beside, closers: redisconn.Closers{beside}, in: map[string]*stay{},

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -127,11 +126,15 @@ func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	c := b.workers(kind(t, "redisson"), nil)
 	release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
 	proxy := testkit.StartProxy(t, b.server)
-	conn, err := proxy.Server().Dial(redisconn.SendingAgain(t.Context()))
+	conn, err := proxy.Server().Dialer("").WithResends().Dial(t.Context())
 	b.must(err)
 	defer conn.Close()
 	l, err := kind(t, "redisson").New(lock.Env{
-		Redis: conn.Client, Dial: dialer(b.server), Key: b.keys.Lock, Params: unhurried(nil), Process: c.process,
+		Redis:     conn.Client,
+		NewClient: dialer(b.server),
+		Key:       b.keys.Lock,
+		Params:    unhurried(nil),
+		Process:   c.process,
 	})
 	b.must(err)
 	defer l.(io.Closer).Close()

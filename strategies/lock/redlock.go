@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -58,8 +57,8 @@ func redlock() Kind {
 			return fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
 				ErrServers, n)
 		}
-		nodes := newMasters(l, l.env.Traffic.Servers)
-		background := newMasters(l, l.env.Traffic.Background) // for renewals
+		nodes := newMasters(l, forAcquisitions)
+		background := newMasters(l, forRenewals)
 		l.fill = func(h *hold) { redlockHold(h, nodes, background) }
 		l.waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
 		return nil
@@ -131,18 +130,19 @@ func redlockHold(h *hold, nodes, background masters) {
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
 
-// newMasters returns some that count into stats, and are closed with the Locker.
-func newMasters(l *locker, stats *redisconn.Stats) masters {
+// newMasters returns those that dial connects to, closed with the Locker.
+func newMasters(l *locker, dial func(Master) func(context.Context) (*redis.Client, error)) masters {
 	all := make(masters, len(l.env.Servers.Masters))
-	for i, dial := range l.env.Servers.Masters {
-		counted := func(ctx context.Context) (*redis.Client, error) {
-			return redisconn.Client(dial(redisconn.CountInto(ctx, stats)))
-		}
-		all[i] = &master{background: &background{dial: counted}, timeout: l.env.Params.Duration(nodeTimeoutParam)}
+	for i, m := range l.env.Servers.Masters {
+		all[i] = &master{background: &background{dial: dial(m)}, timeout: l.env.Params.Duration(nodeTimeoutParam)}
 		l.closers = append(l.closers, all[i])
 	}
 	return all
 }
+
+func forAcquisitions(m Master) func(context.Context) (*redis.Client, error) { return m.NewClient }
+
+func forRenewals(m Master) func(context.Context) (*redis.Client, error) { return m.Background }
 
 // An ask is what is asked of one master; true is a vote in favour.
 type ask func(ctx context.Context, rdb *redis.Client) (bool, error)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -34,7 +35,8 @@ func newQuorum(t testing.TB) *quorum {
 
 func (q *quorum) env() lock.Env {
 	return lock.Env{
-		Key: q.keys.Lock, Servers: lock.Servers{Masters: servers.Dialers(q.nodes.Targets())},
+		Key:     q.keys.Lock,
+		Servers: connect.Servers{Masters: servers.Dialers(q.nodes.Targets())}.ForLocks(connect.Traffic{}),
 		// The longest for the default TTL: a busy machine is slow.
 		Params: param.Values{"node-timeout": "2.5s"},
 	}
@@ -154,9 +156,9 @@ func TestRedlockGivesBackWhenTheMajorityIsLostMidway(t *testing.T) {
 		}
 		q.kill(2, 3, 4)
 	})
-	env.Servers.Masters[2] = func(ctx context.Context) (*redisconn.Conn, error) {
+	env.Servers.Masters[2].NewClient = func(ctx context.Context) (*redis.Client, error) {
 		fall()
-		return third(ctx)
+		return third.NewClient(ctx)
 	}
 	if _, err := q.open(env).Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("Try says %v, want that there is no majority", err)
@@ -179,7 +181,7 @@ func TestRedlockGivesBackAMinority(t *testing.T) {
 
 func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 4, 6} {
-		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*redisconn.Conn, error), n)}}
+		env := lock.Env{Servers: lock.Servers{Masters: make([]lock.Master, n)}}
 		_, err := kind(t, "redlock").New(env)
 		if !errors.Is(err, lock.ErrServers) || !strings.Contains(err.Error(), "odd number") {
 			t.Errorf("with %d masters: %v, want %v", n, err, lock.ErrServers)
@@ -222,7 +224,7 @@ func TestRedlockConforms(t *testing.T) {
 			for i := range targets {
 				targets[i].Addr = w.Through(t, targets[i].Addr)
 			}
-			env.Servers.Masters = servers.Dialers(targets)
+			env.Servers.Masters = connect.Servers{Masters: servers.Dialers(targets)}.ForLocks(connect.Traffic{}).Masters
 			env.Steps, env.Now = w.Steps, w.Now
 			env.Params = param.Values{
 				"ttl": w.TTL.String(), "timeout": w.Timeout.String(),

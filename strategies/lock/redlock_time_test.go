@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -27,8 +26,8 @@ func answeringMasters(
 	}
 	for i := range 5 {
 		a := master(i)
-		dial := func(context.Context) (*redisconn.Conn, error) { return &redisconn.Conn{Client: a.client()}, nil }
-		env.Servers.Masters = append(env.Servers.Masters, dial)
+		dial := func(context.Context) (*redis.Client, error) { return a.client(), nil }
+		env.Servers.Masters = append(env.Servers.Masters, lock.Master{NewClient: dial, Background: dial})
 	}
 	l := testkit.Must(kind(t, "redlock").New(env))(t)
 	t.Cleanup(func() { closeLocker(t, l) })

@@ -1,14 +1,11 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -158,17 +155,13 @@ func sharesOneKey(t *testing.T, c *servers.Cluster, key string) {
 // onCluster opens a lock on the master of a key's slot. The key is used as it is.
 func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 	t.Helper()
-	dial := func(ctx context.Context) (*redis.Client, error) {
-		conn, err := c.Server.Dialer(key)(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
-	}
+	dial := c.Server.Dialer(key).Client
 	rdb := testkit.Must(dial(t.Context()))(t)
 	t.Cleanup(func() { rdb.Close() })
 	l, err := kind(t, name).New(lock.Env{
-		Redis: rdb, Dial: dial, Key: func(name string) string { return name },
+		Redis:     rdb,
+		NewClient: dial,
+		Key:       func(name string) string { return name },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 			process = &Process{}
 			l.closers = append(l.closers, process)
 		}
-		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.Dial) })
+		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.NewClient) })
 		return nil
 	})
 }

@@ -132,9 +132,10 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 		rdb, dials := answers(func(redis.Cmder) bool { return true }).client(), atomic.Int64{}
 		defer rdb.Close()
 		l, err := renewedKind(t, "set-px").New(lock.Env{
-			Redis: rdb, Params: param.Values{"ttl": ttl.String(), "renew": every.String()},
-			Key: func(name string) string { return name },
-			Dial: func(context.Context) (*redis.Client, error) {
+			Redis:  rdb,
+			Params: param.Values{"ttl": ttl.String(), "renew": every.String()},
+			Key:    func(name string) string { return name },
+			NewClient: func(context.Context) (*redis.Client, error) {
 				dials.Add(1)
 				return nil, errNoServer
 			},

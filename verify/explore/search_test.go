@@ -77,7 +77,7 @@ func connected(do func(context.Context, *redisconn.Conn) string) func(context.Co
 func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
 		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
-		conn, err := redisconn.DialOver(s.Context(ctx), connect)
+		conn, err := redisconn.Over(connect).Dial(ctx)
 		if err != nil {
 			return err.Error()
 		}

@@ -21,20 +21,20 @@ type Session struct {
 
 // Dial opens one more connection of the client to the server, for marketsim's own client.
 func (s *Session) Dial(ctx context.Context) (*redisconn.Conn, error) {
-	return redisconn.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	dialer = dialer.WithReplyTimeout(s.world.program.Reply)
+	if s.Resends() {
+		dialer = dialer.WithResends()
+	}
+	return dialer.Dial(ctx)
 }
+
+// Resends is what the program says of marketsim's own client: whether it sends a command
+// again whose reply did not come.
+func (s *Session) Resends() bool { return s.world.program.Resends }
 
 // Number is that of the client among those of the program, from 0.
 func (s *Session) Number() int { return s.client }
-
-// Context returns ctx with what the program says of connections of marketsim's own client.
-func (s *Session) Context(ctx context.Context) context.Context {
-	ctx = redisconn.WaitingForReplies(ctx, s.world.program.Reply)
-	if s.world.program.Resends {
-		ctx = redisconn.SendingAgain(ctx)
-	}
-	return ctx
-}
 
 // LockServers are the addresses of the servers that the locks have of their
 // own: see Connect.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/connect"
 	processes "github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -90,13 +91,9 @@ func ours(t *testing.T, name string) Open {
 		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
-		dial := func(asked context.Context) (*redisconn.Conn, error) {
-			return redisconn.DialOver(redisconn.Inherit(asked, ctx), func(ctx context.Context) (net.Conn, error) {
-				return w.Dial(ctx, "tcp", "")
-			})
-		}
-		env := strategies.Env{Number: w.Number, Keys: keys, Process: new(lock.Process)}
-		c, err := strategies.Connect(ctx, spec, dial, env)
+		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", "") })
+		env := strategies.Env{Client: market.Client{Number: w.Number}, Keys: keys, Process: new(lock.Process)}
+		c, err := connect.Open(ctx, spec, connect.Servers{Market: dialer}, connect.Traffic{}, env)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -100,7 +100,7 @@ func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 		if target.Network == "tcp" {
 			target.Addr = w.Through(t, target.Addr)
 		}
-		return redisconn.Client(redisconn.Dial(ctx, target))
+		return redisconn.To(target).Client(ctx)
 	}
 	rdb, err := dial(t.Context(), w)
 	if err != nil {
@@ -112,8 +112,12 @@ func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 		more = Worker{}
 	}
 	l, err := m.Kind.New(lock.Env{
-		Number: w.Number, Redis: rdb, Dial: func(ctx context.Context) (*redis.Client, error) { return dial(ctx, more) },
-		Key: m.key, Params: m.params(t, w), Steps: w.Steps, Now: w.Now, Process: m.Process,
+		Client:    market.Client{Number: w.Number, Steps: w.Steps, Now: w.Now},
+		Redis:     rdb,
+		NewClient: func(ctx context.Context) (*redis.Client, error) { return dial(ctx, more) },
+		Key:       m.key,
+		Params:    m.params(t, w),
+		Process:   m.Process,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -199,9 +199,11 @@ type trader struct {
 
 // do makes the client's purchaser, and trades for as long as it is told yes.
 func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open market.Open) string {
-	ctx = s.Context(ctx)
 	w := market.Worker{
-		Number: s.Number(), Dial: s.Connect, LockServers: s.LockServers(), Keys: keys, Now: s.Now,
+		Client:      market.Client{Number: s.Number(), Dial: s.Connect, Now: s.Now},
+		LockServers: s.LockServers(),
+		Keys:        keys,
+		Resends:     s.Resends(),
 	}
 	purchaser, closer, err := open.For(ctx, w)
 	if err != nil {
@@ -272,7 +274,8 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	ctx := context.Background()
-	conn, err := redisconn.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	conn, err := dialer.Dial(ctx)
 	if err != nil {
 		return unaudited(err)
 	}

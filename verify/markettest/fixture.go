@@ -47,7 +47,7 @@ func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixt
 	var err error
 	f.keys, err = market.NewKeys("markettest:{" + rand.Text() + "}:")
 	f.works(err)
-	f.conn, err = server.Dialer(f.keys.Prefix())(f.Ctx)
+	f.conn, err = server.Dialer(f.keys.Prefix()).Dial(f.Ctx)
 	f.works(err)
 	f.Cleanup(func() { _ = f.conn.Close() }) // a test may have closed it
 	f.seed(opening)
@@ -191,7 +191,8 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.Helper()
 	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}
 	purchaser, closer, err := f.factory.Open.For(f.Ctx, market.Worker{
-		Number: f.opened, Dial: w.dial, Keys: f.keys, Steps: steps,
+		Client: market.Client{Number: f.opened, Dial: w.dial, Steps: steps},
+		Keys:   f.keys,
 	})
 	f.opened++
 	f.ledgers = append(f.ledgers, w.ledger)

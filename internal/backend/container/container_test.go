@@ -36,7 +36,7 @@ func TestContainer(t *testing.T) {
 	}
 	without := s.Target
 	without.Password = ""
-	if _, err := redisconn.Dial(t.Context(), without); !errors.Is(err, redisconn.ErrAuth) {
+	if _, err := redisconn.To(without).Dial(t.Context()); !errors.Is(err, redisconn.ErrAuth) {
 		t.Errorf("without the password: %v", err)
 	}
 	info, err := s.Info(t.Context())

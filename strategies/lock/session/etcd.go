@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/internal/backoff"
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -369,12 +368,15 @@ func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context
 }
 
 func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	into, _ := ctx.Value(statsKey{}).(*redisconn.Stats)
+	into, _ := ctx.Value(statsKey{}).(func(lock.Exchange))
+	if into == nil {
+		return
+	}
 	switch message := event.(type) {
 	case *stats.OutPayload:
-		into.Count(redisconn.Counts{RoundTrips: 1, Commands: 1, BytesSent: int64(message.WireLength)})
+		into(lock.Exchange{RoundTrips: 1, Commands: 1, BytesSent: int64(message.WireLength)})
 	case *stats.InPayload:
-		into.Count(redisconn.Counts{BytesReceived: int64(message.WireLength)})
+		into(lock.Exchange{BytesReceived: int64(message.WireLength)})
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -244,7 +243,7 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	c.sent.send()
 	c.client.only.asked()
 	if c.requested && len(b) >= 8 {
-		c.count(int32(binary.BigEndian.Uint32(b[4:])), redisconn.Counts{Commands: 1, BytesSent: int64(len(b))})
+		c.count(int32(binary.BigEndian.Uint32(b[4:])), lock.Exchange{Commands: 1, BytesSent: int64(len(b))})
 	}
 	c.requested = true
 	return c.Conn.Write(b)
@@ -276,7 +275,7 @@ func (c *zooConn) Read(b []byte) (int, error) {
 
 func (c *zooConn) packet(number int32, more uint32) {
 	if c.answered {
-		c.count(number, redisconn.Counts{BytesReceived: int64(c.rest)})
+		c.count(number, lock.Exchange{BytesReceived: int64(c.rest)})
 		if number == zooEvent {
 			return
 		}
@@ -298,15 +297,18 @@ func (c *zooConn) packet(number int32, more uint32) {
 
 // count counts a request or, without commands, a reply or event. Requests sent
 // together are one round trip.
-func (c *zooConn) count(number int32, counts redisconn.Counts) {
+func (c *zooConn) count(number int32, sent lock.Exchange) {
 	into := c.client.env.Traffic.Servers
 	switch {
 	case number == zooHeartbeat:
-		into, counts.RoundTrips = c.client.env.Traffic.Background, counts.Commands
-	case counts.Commands == 0:
+		into = c.client.env.Traffic.Background
+		sent.RoundTrips = sent.Commands
+	case sent.Commands == 0:
 		c.asked.Store(false)
 	case !c.asked.Swap(true):
-		counts.RoundTrips = 1
+		sent.RoundTrips = 1
 	}
-	into.Count(counts)
+	if into != nil {
+		into(sent)
+	}
 }

@@ -1,0 +1,127 @@
+// Package connect connects one worker, and opens its Purchaser: it knows where the market
+// and its locks live, and where each connection counts what it carries. bench, fault and
+// the command use it. Somebody else's worker is connected by what it is given, see
+// [strategies.Spec.OpenFor].
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// Servers are those of a market.
+type Servers struct {
+	Market redisconn.Dialer
+	Locks  redisconn.Dialer // to where locks live; the zero value: they live in the market's server
+
+	// That some locks need besides.
+	Masters   []redisconn.Dialer // independent Redis masters
+	ZooKeeper []string           // host:port
+	Etcd      []string           // host:port
+}
+
+// Traffic is where a worker's connections count; nil: each for itself, or nothing.
+type Traffic struct {
+	Market      *redisconn.Stats // the worker's own connection to the market
+	LockServers *redisconn.Stats // acquisitions and releases on servers of the locks' own
+	Background  *redisconn.Stats // renewals, heartbeats, subscriptions
+}
+
+// A Worker is one worker's Purchaser with all that it works with. Close closes it.
+type Worker struct {
+	Purchaser market.Purchaser
+	Conn      *redisconn.Conn // the worker's own, to the market
+	Locks     *redisconn.Conn // its own to where its locks live, which may be Conn
+	Env       strategies.Env  // what the Purchaser was opened with
+
+	redisconn.Closers // of all that was opened
+}
+
+// Open opens a worker's connection to the market, and its Purchaser on it. Of env it fills
+// in what connects. On an error nothing stays open.
+func Open(ctx context.Context, spec strategies.Spec, s Servers, t Traffic, env strategies.Env) (*Worker, error) {
+	w := &Worker{}
+	if spec.Resends() {
+		s = s.Each(redisconn.Dialer.WithResends)
+	}
+	if err := w.open(ctx, spec, s, t, env); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Each changes how each Redis server is dialled.
+func (s Servers) Each(change func(redisconn.Dialer) redisconn.Dialer) Servers {
+	s.Market = change(s.Market)
+	if !s.Locks.IsZero() {
+		s.Locks = change(s.Locks)
+	}
+	masters := make([]redisconn.Dialer, len(s.Masters))
+	for i, m := range s.Masters {
+		masters[i] = change(m)
+	}
+	s.Masters = masters
+	return s
+}
+
+func (w *Worker) open(ctx context.Context, spec strategies.Spec, s Servers, t Traffic, env strategies.Env) (err error) {
+	w.Conn, err = s.Market.WithStats(t.Market).Dial(ctx)
+	if err != nil {
+		return err
+	}
+	w.Closers = append(w.Closers, w.Conn)
+
+	w.Locks = w.Conn
+	if !s.Locks.IsZero() {
+		w.Locks, err = s.Locks.WithStats(t.Market).Dial(ctx)
+		if err != nil {
+			return fmt.Errorf("connect to the locks: %w", err)
+		}
+		w.Closers = append(w.Closers, w.Locks)
+		env.LockRedis = w.Locks.Client
+		env.NewLockClient = s.Locks.WithStats(t.Background).Client
+	}
+
+	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Conn.Connect(ctx) }
+	env.Redis = w.Conn.Client
+	env.NewClient = s.Market.WithStats(t.Background).Client
+	env.SharedClient = s.Market.WithPipelining().Client
+	env.Servers = s.ForLocks(t)
+	env.Traffic = lock.Traffic{Servers: into(t.LockServers), Background: into(t.Background)}
+	w.Env = env
+
+	purchaser, closer, err := spec.Open(env)
+	if err != nil {
+		return err
+	}
+	w.Purchaser = purchaser
+	w.Closers = append(w.Closers, closer)
+	return nil
+}
+
+// ForLocks are the servers that some locks need, as a lock gets them.
+func (s Servers) ForLocks(t Traffic) lock.Servers {
+	servers := lock.Servers{ZooKeeper: s.ZooKeeper, Etcd: s.Etcd}
+	for _, m := range s.Masters {
+		servers.Masters = append(servers.Masters, lock.Master{
+			NewClient:  m.WithStats(t.LockServers).Client,
+			Background: m.WithStats(t.Background).Client,
+		})
+	}
+	return servers
+}
+
+// into counts what a lock exchanges; nil: nothing does.
+func into(s *redisconn.Stats) func(lock.Exchange) {
+	if s == nil {
+		return nil
+	}
+	return func(e lock.Exchange) { s.Count(redisconn.Counts(e)) }
+}
