@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -113,7 +114,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *redisconn.Conn) error {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
-	missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
+	missing, err := marketstore.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
 	if err != nil || missing == "" {
 		return err
 	}
@@ -146,12 +147,12 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	if m.cluster != nil {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
-	err = market.Seed(ctx, conn.Client, m.Keys, opening(m.point))
-	if errors.Is(err, market.ErrUnclaimed) && redisconn.Broken(err) {
+	err = marketstore.Seed(ctx, conn.Client, m.Keys, opening(m.point))
+	if errors.Is(err, marketstore.ErrUnclaimed) && redisconn.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
 			"remove it with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
 	}
-	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
+	return !errors.Is(err, marketstore.ErrOccupied) && !errors.Is(err, marketstore.ErrUnclaimed), err
 }
 
 // audit judges the market by the ledgers of its workers, which must not trade meanwhile.
@@ -264,13 +265,13 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 		return err
 	}
 	defer conn.Close()
-	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
+	made, err := marketstore.ReadNote(ctx, conn.Client, m.Keys)
 	// the server may have lost the note
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, marketstore.ErrNote) {
 		return err
 	}
 	made.Accounts, made.Items = opening(m.point).Accounts, max(last, made.Items)
-	_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
+	_, err = marketstore.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
 	return err
 }
 
@@ -367,7 +368,7 @@ func (m *rowMarket) replies(ctx context.Context, conn *redisconn.Conn) func() er
 			_ = conn.Ping(ctx).Err() // any answer is one
 			return nil
 		}
-		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
+		missing, err := marketstore.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
 		if err == nil { // otherwise the next reply looks again
 			looked = time.Now()
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -78,10 +79,10 @@ func TestKeep(t *testing.T) {
 		keysBefore := under(t, s, "")
 		c.Keep = false
 		second, err := c.run(t.Context())
-		if !errors.Is(err, market.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
+		if !errors.Is(err, marketstore.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
 			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
 		}
-		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
+		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("rehearsing: %v, want ErrOccupied", err)
 		}
 		after, err := market.ReadSnapshot(t.Context(), conn, c.Keys, 2)

@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/holdpoint"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
@@ -29,10 +31,10 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	}}
 	o.Keep, o.History = false, ""
 	// Of the seller's second listing.
-	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written})
-	waiting := step.Hold(step.Waiting)
+	acquired := holdpoint.Each(nil, holdpoint.Point{At: step.Acquired, After: step.Written})
+	waiting := holdpoint.At(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
-	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
+	gates := map[role]*holdpoint.Gate{seller: acquired, buyer: waiting}
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,7 +100,7 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries removing where nothing is (else market.ErrOccupied), and whether
+// removable tries removing where nothing is (else marketstore.ErrOccupied), and whether
 // the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Servers.Market.Dial(ctx)
@@ -106,7 +108,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = market.ReadMade(ctx, conn.Client, m.Keys)
+	_, err = marketstore.ReadNote(ctx, conn.Client, m.Keys)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
@@ -116,7 +118,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 		return err
 	}
 	if found || n > 0 {
-		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, m.Keys.Prefix())
+		return fmt.Errorf("%w: a market is open under %s", marketstore.ErrOccupied, m.Keys.Prefix())
 	}
 	// A key that nobody uses, because others may be opening a market.
 	if err := conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err(); err != nil {
@@ -129,7 +131,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	return err
 }
 
-func (m *measurement) rehearse(ctx context.Context, acquired, waiting *step.Gate) (refused float64, err error) {
+func (m *measurement) rehearse(ctx context.Context, acquired, waiting *holdpoint.Gate) (refused float64, err error) {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
 	if err := seller.listNext(ctx); err != nil {
@@ -164,7 +166,7 @@ func (m *measurement) rehearse(ctx context.Context, acquired, waiting *step.Gate
 // rehearseWaiting lets the buyer order an item that the seller is just listing. Under a
 // lock the seller is held once it has taken it, and the buyer has to wait, and is woken
 // as in a row. A lock that does not report step.Waiting times out instead.
-func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *step.Gate) error {
+func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *holdpoint.Gate) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	listing, buying := make(chan error, 1), make(chan error, 1)
 	go func() { listing <- seller.listNext(ctx) }()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -114,13 +115,13 @@ func TestRehearseOthersMarket(t *testing.T) {
 			func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
 				dialled++
 				if dialled == 2 { // the first looked, the second seeds
-					if err := market.Seed(ctx, conn, c.Keys, theirs); err != nil {
+					if err := marketstore.Seed(ctx, conn, c.Keys, theirs); err != nil {
 						t.Error(err)
 					}
 				}
 				return dial(ctx)
 			})
-		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
+		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("got %v, want ErrOccupied", err)
 		}
 		if left := under(t, s, c.Keys.Prefix()); len(left) != 3 {

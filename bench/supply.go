@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // supply is where a worker gets what it trades in. None of its work is measured.
 type supply interface {
-	// mint makes market.BatchSize items for owner, as market.Mint does.
+	// mint makes market.BatchSize items for owner, as marketstore.Mint does.
 	mint(ctx context.Context, owner market.UserID) (first market.ItemID, err error)
 	// browse appends random listings as orders of buyer.
 	browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error)
@@ -36,7 +37,7 @@ type redisSupply struct {
 }
 
 func (s redisSupply) mint(ctx context.Context, owner market.UserID) (market.ItemID, error) {
-	return market.Mint(ctx, s.rdb, s.keys, owner)
+	return marketstore.Mint(ctx, s.rdb, s.keys, owner)
 }
 
 func (s redisSupply) browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
@@ -124,7 +125,7 @@ func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) err
 		w.next++
 	}
 	start := time.Now()
-	err := market.Offer(ctx, rdb, w.market.Keys, listings...)
+	err := marketstore.Offer(ctx, rdb, w.market.Keys, listings...)
 	end := time.Now()
 	for _, l := range listings {
 		w.history.Listed(start, end, l, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 )
@@ -303,7 +304,7 @@ var unknowns = []struct {
 		other.Purchased(order(5000, 2, 30), errLost)
 	}},
 	{name: "mint, present", do: func(w *world, other *market.Ledger) {
-		first, err := market.Mint(w.ctx, w.conn, w.keys, 2)
+		first, err := marketstore.Mint(w.ctx, w.conn, w.keys, 2)
 		w.must(err)
 		other.Minted(first, 2, errLost)
 	}},
@@ -335,7 +336,7 @@ func TestAuditSettlesUnknownOutcomes(t *testing.T) {
 // it was lost.
 func TestAuditFindsItemLostFromUnsureMint(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
-	first, err := market.Mint(w.ctx, w.conn, w.keys, 2)
+	first, err := marketstore.Mint(w.ctx, w.conn, w.keys, 2)
 	w.must(err)
 	w.ledger.Minted(first, 2, errLost)
 	w.do("srem", w.keys.Inventory(2), int64(first))
@@ -391,7 +392,7 @@ func TestAuditOfManyItemsIsQuickAndSmall(t *testing.T) {
 // mintAndListHalf mints a batch for user 1 and puts every other item on the market.
 func (w *world) mintAndListHalf() {
 	w.Helper()
-	first, err := market.Mint(w.ctx, w.conn, w.keys, 1)
+	first, err := marketstore.Mint(w.ctx, w.conn, w.keys, 1)
 	w.must(err)
 	w.ledger.Minted(first, 1, nil)
 	var listed []redis.Z

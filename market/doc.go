@@ -21,7 +21,6 @@
 // The audit settles an operation whose outcome its client does not know by
 // where its item lies.
 //
-// [Reference] is the same market in memory, one operation at a time: the oracle that
-// conformance tests (package markettest) compare every Purchaser with. Package
-// backend is where a market runs.
+// Package markettest checks a Purchaser: it compares what that does with the same market in
+// memory, one operation at a time.
 package market

@@ -3,10 +3,10 @@ package market_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -33,9 +33,9 @@ func newWorld(t testing.TB, s *backend.Server) *world {
 		TB: t, ctx: t.Context(), conn: testkit.Dial(t, s), keys: testkit.Keys(t),
 		opening: market.Opening{Accounts: 3, Funds: 100}, ledger: new(market.Ledger),
 	}
-	w.must(market.Seed(w.ctx, w.conn, w.keys, w.opening))
+	w.must(marketstore.Seed(w.ctx, w.conn, w.keys, w.opening))
 	for _, owner := range []market.UserID{1, 3} {
-		first, err := market.Mint(w.ctx, w.conn, w.keys, owner)
+		first, err := marketstore.Mint(w.ctx, w.conn, w.keys, owner)
 		w.must(err)
 		w.ledger.Minted(first, owner, nil)
 	}
@@ -112,13 +112,4 @@ func (w *world) audit(more ...*market.Ledger) market.AuditResult {
 	v, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, append([]*market.Ledger{w.ledger}, more...)...)
 	w.must(err)
 	return v
-}
-
-// present lists the keys under a prefix.
-func (w *world) present(prefix string) []string {
-	w.Helper()
-	found, err := w.conn.Keys(w.ctx, prefix+"*").Result()
-	w.must(err)
-	slices.Sort(found)
-	return found
 }

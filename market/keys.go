@@ -53,6 +53,21 @@ func (k Keys) kind(key string) (kind string, ours bool) {
 	return parts[1] + parts[2], true
 }
 
+// TypeOf is the Redis type of a key of this market; empty: it is a lock's, which has its
+// own types. Ours says whether the key has a name of this market's or its locks' at all.
+func (k Keys) TypeOf(key string) (redisType string, ours bool) {
+	kind, ours := k.kind(key)
+	return keyTypes[kind], ours
+}
+
+// AccountOf is whose account a key is, if it is one.
+func (k Keys) AccountOf(key string) (id UserID, isAccount bool) {
+	digits, _ := strings.CutPrefix(key, k.prefix+usersKey)
+	n, err := strconv.ParseInt(digits, 10, 64)
+	id = UserID(n)
+	return id, err == nil && key == k.User(id)
+}
+
 // prefixes end in ':' and hold nothing by which they could match other people's keys.
 // Every key repeats its prefix.
 var prefixes = regexp.MustCompile(`^[^*?\[\]\\\x00-\x20\x7f]{1,250}:$`)

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
+
+const chunk = 1000 // keys that are read in one command or one pipeline, at most
 
 // found is a place where an item was found: with its owner, or on the market if
 // it is listed.
@@ -151,129 +150,3 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	})
 	return s, errors.Join(err, errors.Join(wrong...))
 }
-
-// Leftovers lists the keys under the prefix on one server that have the names and
-// types of a market's and its locks', by SCAN. Made says that a note or an account
-// among them shows that a run made them.
-func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
-	for cursor := uint64(0); ; {
-		var page []string
-		page, cursor, err = rdb.Scan(ctx, cursor, keys.Prefix()+"*", 10*chunk).Result()
-		if err != nil {
-			return nil, false, fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
-		}
-		kinds := map[string]string{} // of keys by name
-		types := map[string]*redis.StatusCmd{}
-		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
-			for _, key := range page {
-				if kind, ours := keys.kind(key); ours {
-					kinds[key], types[key] = kind, p.Type(ctx, key)
-				}
-			}
-			return nil
-		})
-		for key, is := range types {
-			if is.Err() != nil {
-				return nil, false, looked(key, is.Err())
-			}
-			if want := keyTypes[kinds[key]]; want != "" && want != is.Val() {
-				continue
-			}
-			found = append(found, key)
-			if !made {
-				made, err = showsRun(ctx, rdb, kinds[key], key)
-				if err != nil {
-					return nil, false, looked(key, err)
-				}
-			}
-		}
-		if cursor == 0 {
-			slices.Sort(found)
-			return slices.Compact(found), made, nil // SCAN may name a key twice
-		}
-	}
-}
-
-// showsRun reports whether a key of a kind shows that a run made it. Other programs may
-// have keys of the other kinds.
-func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
-	if kind != usersKey {
-		return kind == runKey, nil
-	}
-	name, err := rdb.HGet(ctx, key, "name").Result()
-	if err == redis.Nil {
-		return false, nil
-	}
-	return name == accountName(key[strings.LastIndexByte(key, ':')+1:]), err
-}
-
-// Reference is the market in memory, one operation at a time: the sequential oracle.
-// It is safe for concurrent use.
-type Reference struct {
-	mu    sync.Mutex
-	state Snapshot
-	next  ItemID
-}
-
-var _ Purchaser = (*Reference)(nil)
-
-// NewReference opens a reference market, as Seed opens one in Redis.
-func NewReference(o Opening) *Reference {
-	r := &Reference{state: newSnapshot(), next: 1}
-	for id := UserID(1); id <= UserID(o.Accounts); id++ {
-		r.state.Funds[id] = o.Funds
-	}
-	return r
-}
-
-// Mint gives owner BatchSize new items, as the function Mint does in Redis.
-func (r *Reference) Mint(owner UserID) (first ItemID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first = r.next
-	for r.next < first+BatchSize {
-		r.state.put(owner, r.next)
-		r.next++
-	}
-	return first
-}
-
-// List implements Purchaser.
-func (r *Reference) List(_ context.Context, l Listing) (Receipt, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	owned := r.state.Inventory[l.Seller]
-	if !owned[l.Item] {
-		return Receipt{}, ErrNotOwned
-	}
-	delete(owned, l.Item)
-	if len(owned) == 0 { // then there is no inventory, as in Redis
-		delete(r.state.Inventory, l.Seller)
-	}
-	r.state.Listings[Member(l.Item, l.Seller)] = l.Price
-	return Receipt{}, nil
-}
-
-// Purchase implements Purchaser.
-func (r *Reference) Purchase(_ context.Context, o Order) (Receipt, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	member := Member(o.Item, o.Seller)
-	price, listed := r.state.Listings[member]
-	switch {
-	case !listed:
-		return Receipt{}, ErrNotListed
-	case price != o.Price:
-		return Receipt{}, ErrPriceChanged
-	case r.state.Funds[o.Buyer] < price:
-		return Receipt{}, ErrInsufficientFunds
-	}
-	r.state.Funds[o.Seller] += price
-	r.state.Funds[o.Buyer] -= price
-	r.state.put(o.Buyer, o.Item)
-	delete(r.state.Listings, member)
-	return Receipt{}, nil
-}
-
-// Snapshot returns the whole state, which later operations change.
-func (r *Reference) Snapshot() Snapshot { return r.state }

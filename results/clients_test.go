@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"context"

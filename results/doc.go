@@ -13,22 +13,34 @@
 // what README.md and docs/ show. 'go test ./results -update' does only the last.
 package results
 
-import _ "embed"
+import "embed"
 
-// Features is features.csv: what is published about each lock, and beside that what was
+// FeaturesCSV is features.csv: what is published about each lock, and beside that what was
 // observed, each yes or no. "-" means that nobody said or saw it. A test plays what can
 // be played, and takes the rest from the table of faults.
 //
 //go:embed features.csv
-var Features string
+var FeaturesCSV string
 
-// Faults is the table of faults, and Explored what searches of every schedule found.
+// FaultsJSON is the table of faults, and ExploredJSON what searches of every schedule found.
 //
 //go:embed faults/faults.json
-var Faults string
+var FaultsJSON string
 
 //go:embed explored/explored.json
-var Explored string
+var ExploredJSON string
+
+// LibrariesCSV owns what is known of each library's lock. A test writes the table of
+// docs/libraries.md from it.
+//
+//go:embed libraries.csv
+var LibrariesCSV string
+
+// Judged is the folder judged: what was found in each program, and programs.csv, which
+// says which library each is about.
+//
+//go:embed judged/programs.csv judged/*/explored.json
+var Judged embed.FS
 
 //go:generate go test . -run ^TestEachLockHasALine$
 //go:generate go run ../cmd/marketsim faults --add faults

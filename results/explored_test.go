@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -19,9 +20,9 @@ import (
 )
 
 // readExplored reads searches that are stored.
-func readExplored(t *testing.T, path string) []verify.Explored {
+func readExplored(t *testing.T, path string) []findings.Exploration {
 	t.Helper()
-	res := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+	res := testkit.Must(findings.ReadExplorations(strings.NewReader(text(t, path))))(t)
 	return res.Searches
 }
 
@@ -34,7 +35,7 @@ func TestExploredInPages(t *testing.T) {
 			t.Errorf("%s in %s breaks %q", e.Scheme, e.Program, e.Broken)
 		}
 	}
-	late := func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
+	late := func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
 	inPage(t, "../docs/explored.md", "explored: safe", safeSchemes(all))
 	inPage(t, "../docs/explored.md", "explored: table", folded(
 		fmt.Sprintf("All %d searches", len(all)), exploredTable(all)))
@@ -44,10 +45,10 @@ func TestExploredInPages(t *testing.T) {
 	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
 	inPage(t, "../docs/redlock.md", "explored: redlock", exploredTable(masters))
 	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
-		is := func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of }
+		is := func(e findings.Exploration) bool { return strings.Join(e.Of, ",") == of }
 		inPage(t, "../docs/redlock.md", "explored: "+of, replayed(t, masters, is))
 	}
-	figures := view.Schedules(&verify.Explorations{Searches: all})
+	figures := view.Schedules(&findings.Explorations{Searches: all})
 	i := slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "set-px" })
 	var picture bytes.Buffer
 	testkit.Succeeds(t, view.SVG(&picture, figures[i]))
@@ -76,7 +77,7 @@ func folded(summary, text string) string {
 }
 
 // replayed is the diagram of a stored harm, which its token plays again.
-func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool) string {
+func replayed(t *testing.T, all []findings.Exploration, is func(findings.Exploration) bool) string {
 	t.Helper()
 	i := slices.IndexFunc(all, is)
 	if i < 0 || all[i].Token == "" {
@@ -94,7 +95,7 @@ func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool
 }
 
 // exploredTable is what is stored, as a page shows it: without padding, because it is long.
-func exploredTable(all []verify.Explored) string {
+func exploredTable(all []findings.Exploration) string {
 	var b strings.Builder
 	table := view.ExploredTable(all)
 	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
@@ -115,13 +116,13 @@ const longLeases = "-long-leases"
 
 // safeSchemes are those with which two buyers of one item do no harm, and what the other
 // programs found of them; then how many others there are.
-func safeSchemes(all []verify.Explored) string {
+func safeSchemes(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | nothing was found in | harm was found in | schedules |\n|:--|:--|:--|--:|\n")
 	others, unexplored := map[verify.Harm]int{}, 0
 
 	for _, of := range perScheme(all) {
-		first := func(e verify.Explored) bool {
+		first := func(e findings.Exploration) bool {
 			return e.Harm != "" && strings.TrimSuffix(e.Program, longLeases) == of[0].Program
 		}
 		harmed := slices.IndexFunc(of, first)
@@ -172,7 +173,7 @@ func safeSchemes(all []verify.Explored) string {
 }
 
 // perScheme divides searches, which are stored scheme by scheme.
-func perScheme(all []verify.Explored) (schemes [][]verify.Explored) {
+func perScheme(all []findings.Exploration) (schemes [][]findings.Exploration) {
 	for i, e := range all {
 		if i == 0 || all[i-1].Scheme != e.Scheme {
 			schemes = append(schemes, nil)
@@ -184,7 +185,7 @@ func perScheme(all []verify.Explored) (schemes [][]verify.Explored) {
 }
 
 // leastHarmed are the schemes that two scenarios at most harm, and how the others fared.
-func leastHarmed(faults *verify.Faults) string {
+func leastHarmed(faults *findings.FaultTable) string {
 	const few = 2
 	var b strings.Builder
 	b.WriteString("| scheme | harmed in | of the scenarios that can strike it |\n|:--|:--|--:|\n")
@@ -220,7 +221,7 @@ func leastHarmed(faults *verify.Faults) string {
 }
 
 // afterUnknown says what is found of the ways to go on after a write of unknown outcome.
-func afterUnknown(all []verify.Explored) string {
+func afterUnknown(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | what the holder does | found |\n|:--|:--|:--|\n")
 	for _, way := range [][2]string{
@@ -229,7 +230,7 @@ func afterUnknown(all []verify.Explored) string {
 		{"set-px:after-unknown=kill", "has the server close the old connection, reads, and releases"},
 		{"setnx", "releases, because the lock never expires"},
 	} {
-		is := func(e verify.Explored) bool { return e.Scheme == way[0] && e.Program == "one-item-long-leases" }
+		is := func(e findings.Exploration) bool { return e.Scheme == way[0] && e.Program == "one-item-long-leases" }
 		e, found := all[slices.IndexFunc(all, is)], ""
 		if e.Harm == "" {
 			found = fmt.Sprintf("nothing in %d", e.Schedules)
@@ -243,7 +244,7 @@ func afterUnknown(all []verify.Explored) string {
 
 // schemes is a line for each scheme: the harms with the programs that show them,
 // or how far nothing was found.
-func schemes(all []verify.Explored) string {
+func schemes(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")
 	for i, e := range all {

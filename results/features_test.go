@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -13,9 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -26,7 +28,7 @@ import (
 // what is published of a lock.
 func TestEachLockHasALine(t *testing.T) {
 	for _, k := range catalogue.Full().Locks {
-		if !strings.Contains(Features, "\n"+k.Name+",") {
+		if !strings.Contains(results.FeaturesCSV, "\n"+k.Name+",") {
 			t.Errorf("results/features.csv has no line of %s. Add one, with yes or no in place of each - of which something "+
 				"is published, and ? for what is observed, which is filled in:\n%s,-,?,-,?,-,?,-,?", k.Name, k.Name)
 		}
@@ -37,7 +39,7 @@ func TestEachLockHasALine(t *testing.T) {
 // whether its holder enters again is played here, who deletes it and whether it expires
 // is in the table of faults. With -update it writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
-	rows := testkit.Must(csv.NewReader(strings.NewReader(Features)).ReadAll())(t)
+	rows := testkit.Must(csv.NewReader(strings.NewReader(results.FeaturesCSV)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
 	rows = rows[1:]
 	after := [][]string{header}
@@ -100,7 +102,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 
 // ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody
 // else could get in, nothing was seen.
-func ownerDeletes(faults *verify.Faults, subject string) string {
+func ownerDeletes(faults *findings.FaultTable, subject string) string {
 	asked := false
 	for _, sc := range faults.Scenarios {
 		if sc.Promise != "owner-only release" && sc.Name != "lost-release" && sc.Name != "reader-leaves" {
@@ -123,7 +125,7 @@ func ownerDeletes(faults *verify.Faults, subject string) string {
 }
 
 // expires is whether others get in after the holder has died.
-func expires(faults *verify.Faults, subject string) string {
+func expires(faults *findings.FaultTable, subject string) string {
 	for _, f := range faults.Findings {
 		if f.Scenario == "crash-holding" && f.Subject == subject && f.KeptOut != "" {
 			return said(f.KeptOut == verify.LeaseRanOut)

@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -19,9 +21,9 @@ func TestJudgedInPages(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| library | command | promises | harm | no other harm within (p, f): schedules |\n" +
 		"|:--|:--|:--|:--|:--|\n")
-	for _, program := range JudgedPrograms() {
+	for _, program := range reference.JudgedPrograms() {
 		name := program.Name
-		res := testkit.Must(verify.ReadExplored(strings.NewReader(program.Explored)))(t)
+		res := testkit.Must(findings.ReadExplorations(strings.NewReader(program.Explored)))(t)
 		var harms, nothing, states []string
 		for _, e := range res.Searches {
 			bounds := fmt.Sprintf("%s (%d, %d)", e.Program, e.Preemptions, e.Faults)
@@ -54,10 +56,10 @@ func TestJudgedInPages(t *testing.T) {
 		fmt.Fprintf(&table, "| %s (%s) | `marketsim judge %s` | %s | %s | %s |\n", name, program.Library, command,
 			strings.Join(states, "; "), strings.Join(harms, "; "), strings.Join(nothing, "; "))
 		if slices.Contains([]string{"get-then-del", "redis-py", "redis-py-watch"}, name) {
-			worst := slices.MaxFunc(res.Searches, func(a, b verify.Explored) int {
+			worst := slices.MaxFunc(res.Searches, func(a, b findings.Exploration) int {
 				return slices.Index(verify.Harms(), a.Harm) - slices.Index(verify.Harms(), b.Harm)
 			})
-			figures := view.Schedules(&verify.Explorations{Judged: true, Searches: []verify.Explored{worst}})
+			figures := view.Schedules(&findings.Explorations{Judged: true, Searches: []findings.Exploration{worst}})
 			var picture bytes.Buffer
 			testkit.Succeeds(t, view.SVG(&picture, figures[0]))
 			file := "../docs/pictures/judged-" + name + ".svg"
@@ -73,7 +75,7 @@ func judgedLocks(t *testing.T) (kept, broken string) {
 	t.Helper()
 	told := map[bool][]string{}
 	for _, path := range glob(t, "judged/*/explored.json") {
-		found := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+		found := testkit.Must(findings.ReadExplorations(strings.NewReader(text(t, path))))(t)
 		isLock := len(found.Promises) > 0
 		if isLock {
 			sound := len(found.Broken()) == 0

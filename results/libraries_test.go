@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"fmt"
@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // TestLibrariesInPage: the table of docs/libraries.md shows libraries.csv, and what the
@@ -19,7 +20,7 @@ func TestLibrariesInPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| what you use | its scheme | marketsim's name | whose code was run | try | it finds |\n" +
 		"|:--|:--|:--|:--|:--|:--|\n")
-	for _, l := range Libraries() {
+	for _, l := range reference.Libraries() {
 		name := l.Name
 		if l.Source != "" {
 			name += " (" + l.Source + ")"
@@ -36,7 +37,7 @@ func TestLibrariesInPage(t *testing.T) {
 // there are.
 func TestLibrariesLeadToSchemes(t *testing.T) {
 	page := text(t, "../docs/libraries.md")
-	for _, l := range Libraries() {
+	for _, l := range reference.Libraries() {
 		parts := strings.Split(l.Known, "`")
 		if len(parts) < 3 || slices.Contains(l.Names, "") {
 			t.Errorf("%s: no scheme is named in %q, or it has an empty name in %q", l.Name, l.Known, l.Names)
@@ -50,34 +51,34 @@ func TestLibrariesLeadToSchemes(t *testing.T) {
 			t.Errorf("%s: docs/libraries.md has no source %s", l.Name, l.Source)
 		}
 		for _, name := range append(l.Names, l.Name, strings.ToUpper(l.Names[0])) {
-			named := LibrariesNamed(name)
-			if !slices.ContainsFunc(named, func(other Library) bool { return other.Name == l.Name }) {
+			named := reference.LibrariesNamed(name)
+			if !slices.ContainsFunc(named, func(other reference.Library) bool { return other.Name == l.Name }) {
 				t.Errorf("%q does not lead to %s", name, l.Name)
 			}
 		}
 	}
 	for _, typed := range []string{"redis py", "RedisPy", "REDIS_PY"} {
-		if named := LibrariesNamed(typed); len(named) != 1 || named[0].Name != "redis-py Lock" {
+		if named := reference.LibrariesNamed(typed); len(named) != 1 || named[0].Name != "redis-py Lock" {
 			t.Errorf("%q means %v", typed, named)
 		}
 	}
-	if named := LibrariesNamed("-"); len(named) > 0 {
+	if named := reference.LibrariesNamed("-"); len(named) > 0 {
 		t.Errorf("a name without a letter means %v", named)
 	}
 }
 
 // TestJudgedProgramsAreStored: each folder of results/judged has its line, and can be read.
 func TestJudgedProgramsAreStored(t *testing.T) {
-	programs := JudgedPrograms()
+	programs := reference.JudgedPrograms()
 	if folders := glob(t, "judged/*/explored.json"); len(folders) != len(programs) {
 		t.Errorf("%d programs are stored, and judged/programs.csv has %d", len(folders), len(programs))
 	}
 	for _, p := range programs {
-		res := testkit.Must(verify.ReadExplored(strings.NewReader(p.Explored)))(t)
+		res := testkit.Must(findings.ReadExplorations(strings.NewReader(p.Explored)))(t)
 		if !res.Judged || p.Library == "" {
 			t.Errorf("%s, made with %q: %+v", p.Name, p.Library, res)
 		}
-		if named := JudgedProgramsNamed(p.Name); !slices.ContainsFunc(named, func(other JudgedProgram) bool {
+		if named := reference.JudgedProgramsNamed(p.Name); !slices.ContainsFunc(named, func(other reference.JudgedProgram) bool {
 			return other.Name == p.Name
 		}) {
 			t.Errorf("%q does not lead to itself", p.Name)

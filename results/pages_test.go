@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // What a page shows: a table of a folder, and what a command finds.
@@ -148,7 +148,7 @@ func markdown(t *testing.T, table *view.Table) string {
 
 // faultsTable fills the cells of a table in anew; its scenarios and locks are
 // chosen by whoever wrote the page.
-func faultsTable(t *testing.T, faults *verify.Faults, now string) string {
+func faultsTable(t *testing.T, faults *findings.FaultTable, now string) string {
 	return filled(t, now, func(lock, scenario string) string { return finding(t, faults, scenario, lock).Outcome() })
 }
 
@@ -192,10 +192,10 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 }
 
 // finding is what the stored table of faults says of a scenario with a lock.
-func finding(t *testing.T, faults *verify.Faults, scenario, lock string) verify.Finding {
+func finding(t *testing.T, faults *findings.FaultTable, scenario, lock string) findings.Finding {
 	t.Helper()
 	found := faults.Of(scenario)
-	i := slices.IndexFunc(found, func(f verify.Finding) bool { return f.Subject == lock })
+	i := slices.IndexFunc(found, func(f findings.Finding) bool { return f.Subject == lock })
 	if i < 0 {
 		t.Fatalf("a page tells of scenario %q with %q, which is not stored", scenario, lock)
 	}

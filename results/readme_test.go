@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -123,12 +124,12 @@ func only(t *testing.T, run *result.Run, strategies ...string) *result.Run {
 }
 
 // onlyFinding is the stored table of faults with one cell alone.
-func onlyFinding(t *testing.T, scenario, lock string) *verify.Faults {
+func onlyFinding(t *testing.T, scenario, lock string) *findings.FaultTable {
 	t.Helper()
 	less := *readFaults(t)
-	less.Findings = []verify.Finding{finding(t, &less, scenario, lock)}
+	less.Findings = []findings.Finding{finding(t, &less, scenario, lock)}
 	less.Subjects = []string{lock}
-	others := func(s verify.Scenario) bool { return s.Name != scenario }
+	others := func(s findings.ScenarioInfo) bool { return s.Name != scenario }
 	less.Scenarios = slices.DeleteFunc(slices.Clone(less.Scenarios), others)
 	return &less
 }

@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/verify"
 )
 
 var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
@@ -165,9 +165,9 @@ func readRun(t *testing.T, folder string) *result.Run {
 	return run
 }
 
-func readFaults(t *testing.T) *verify.Faults {
+func readFaults(t *testing.T) *findings.FaultTable {
 	t.Helper()
-	return testkit.Must(verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
+	return testkit.Must(findings.ReadFaultTable(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
 }
 
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or

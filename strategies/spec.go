@@ -355,7 +355,7 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 
 // LockKeys enumerates the keys besides the market's own that a run with this
 // spec may have left there.
-func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
+func (s Spec) LockKeys(keys market.Keys, m market.RunNote) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true
 		leaves := func(key string) bool {

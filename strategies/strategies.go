@@ -37,7 +37,7 @@ type Strategy struct {
 	Locks LockNames // that an operation takes; nil for a strategy that takes none
 	// Keys calls leaves with each key, besides those of locks, that a run may have left
 	// in a market; nil: there is none.
-	Keys func(keys market.Keys, made market.Made, leaves func(key string) bool)
+	Keys func(keys market.Keys, made market.RunNote, leaves func(key string) bool)
 	// Elsewhere says that programs of somebody else buy, whose commands nobody sees, on a
 	// server that is theirs alone.
 	Elsewhere bool

@@ -11,6 +11,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/internal/holdpoint"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -156,8 +158,8 @@ func newFixture(t testing.TB, s *backend.Server) *fixture {
 		opening: market.Opening{Accounts: 3, Funds: 100},
 	}
 	g.ledgers = []*market.Ledger{new(market.Ledger)}
-	g.must(market.Seed(g.ctx, g.conn, g.keys, g.opening))
-	first, err := market.Mint(g.ctx, g.conn, g.keys, seller)
+	g.must(marketstore.Seed(g.ctx, g.conn, g.keys, g.opening))
+	first, err := marketstore.Mint(g.ctx, g.conn, g.keys, seller)
 	g.must(err)
 	g.ledgers[0].Minted(first, seller, nil)
 	g.first = first
@@ -256,7 +258,7 @@ type outcome struct {
 }
 
 // held starts an order and returns when it is held at the gate.
-func (g *fixture) held(spec string, gate *step.Gate, o market.Order) <-chan outcome {
+func (g *fixture) held(spec string, gate *holdpoint.Gate, o market.Order) <-chan outcome {
 	g.Helper()
 	return g.worker(spec, gate.Observe).holds(gate, o)
 }
@@ -297,7 +299,7 @@ func (g *fixture) noLocks(spec string) {
 // locks are the keys of the locks that are held.
 func (g *fixture) locks(spec string) (held []string) {
 	g.Helper()
-	made := market.Made{Accounts: g.opening.Accounts, Items: g.first + 9}
+	made := market.RunNote{Accounts: g.opening.Accounts, Items: g.first + 9}
 	for key := range parse(g, spec).LockKeys(g.keys, made) {
 		n, err := g.conn.Exists(g.ctx, key).Result()
 		g.must(err)

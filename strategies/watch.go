@@ -45,7 +45,7 @@ func watchItem() Strategy {
 		Name:    "watch-item",
 		Summary: "optimistic locking on a version an item and the buyer's account, in place of the market",
 		Source:  "Redis in Action, section 4.4, at the granularity of 6.2.4",
-		Keys: func(keys market.Keys, made market.Made, leaves func(key string) bool) {
+		Keys: func(keys market.Keys, made market.RunNote, leaves func(key string) bool) {
 			for id := market.ItemID(1); id <= made.Items && leaves(keys.Version(id)); id++ {
 			}
 		},

@@ -1,11 +1,6 @@
 package verify
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/marketsim/marketsim/market"
-)
+import "slices"
 
 // Harm is what happened to money, items or a lock: the code that stored results keep.
 // [Harm.String] has its words.
@@ -75,46 +70,10 @@ func Worst(all []Violation) Violation {
 	return slices.MaxFunc(append([]Violation{least}, all...), func(a, b Violation) int { return rank(a) - rank(b) })
 }
 
-// Audited names the harm of each problem that an audit found.
-func Audited(a market.AuditResult) []Violation {
-	all := make([]Violation, len(a.Problems))
-	money := moneyHarm(a)
-	for i, p := range a.Problems {
-		harm := cmp.Or(harmOfKind[p.Kind], Unexplained)
-		if p.Kind == market.TooFew || p.Kind == market.TooMany {
-			harm = money
-		}
-		all[i] = Violation{Harm: harm, Text: p.Text}
-	}
-	return all
-}
-
-var harmOfKind = map[market.ProblemKind]Harm{
-	market.TwoOwners: SoldTwice, market.StillListed: SoldTwice, market.SoldTwice: SoldTwice,
-	market.BoughtTwice: ChargedTwice, market.Nowhere: ItemLost, market.MovedUntold: ToldNo, market.Elsewhere: ToldYes,
-	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
-}
-
-// moneyHarm is the harm if accounts hold too much or too little: coins are missing, there
-// are too many, or they are in the wrong accounts, two of which each purchase explains
-// that was made though its buyer was told no.
-func moneyHarm(a market.AuditResult) Harm {
-	untold, charged := int64(0), false
-	for _, p := range a.Problems {
-		if p.Kind == market.MovedUntold {
-			untold++
-		}
-		charged = charged || p.Buyer && p.Kind == market.TooFew
-	}
-	switch {
-	case a.Funds < a.Opened:
-		return CoinsLost
-	case a.Funds > a.Opened:
-		return CoinsMade
-	case a.MoneyProblems <= 2*untold:
-		return ToldNo
-	case charged:
-		return ChargedTwice
-	}
-	return NotPaid
+// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, or
+// not kept where it was not made.
+type PromiseState struct {
+	Promise string `json:"promise"`
+	State   string `json:"state"`
+	Why     string `json:"why,omitempty"`
 }

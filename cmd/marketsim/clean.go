@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -72,9 +73,9 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	made, err := market.ReadMade(ctx, conn.Client, keys)
+	made, err := marketstore.ReadNote(ctx, conn.Client, keys)
 	// there is no note, or only part of one
-	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) {
+	if errors.Is(err, redis.Nil) || errors.Is(err, marketstore.ErrNote) {
 		return p.removeLeftovers(ctx, conn, keys)
 	}
 	if err != nil {
@@ -85,13 +86,13 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil {
 		locks = p.showHowFar(countLockKeys(spec, keys, made), spec.LockKeys(keys, made))
 	}
-	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
+	removed, err := marketstore.Remove(ctx, conn.Client, keys, made, locks)
 	return p.removed(keys, removed, err)
 }
 
 // countLockKeys is how many keys LockKeys names, without naming each of many: beyond the
 // first, every item has as many as every other.
-func countLockKeys(spec strategies.Spec, keys market.Keys, made market.Made) int64 {
+func countLockKeys(spec strategies.Spec, keys market.Keys, made market.RunNote) int64 {
 	const enough = 10_000
 	named := func(items market.ItemID) (n int64) {
 		some := made
@@ -147,7 +148,7 @@ func (p *program) showHowFar(all int64, keys iter.Seq[string]) iter.Seq[string] 
 // removeLeftovers removes the keys of a market without a note, if one of them or the
 // prefix shows that a run made them.
 func (p *program) removeLeftovers(ctx context.Context, conn *redisconn.Conn, keys market.Keys) error {
-	found, made, err := market.Leftovers(ctx, conn.Client, keys)
+	found, made, err := marketstore.Leftovers(ctx, conn.Client, keys)
 	switch {
 	case err != nil:
 		return err
@@ -157,7 +158,7 @@ func (p *program) removeLeftovers(ctx context.Context, conn *redisconn.Conn, key
 		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
 			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}
-	removed, err := market.RemoveKeys(ctx, conn.Client, slices.Values(found))
+	removed, err := marketstore.RemoveKeys(ctx, conn.Client, slices.Values(found))
 	return p.removed(keys, removed, err)
 }
 

@@ -194,7 +194,7 @@ func TestCountLockKeys(t *testing.T) {
 		"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on",
 	} {
 		spec := testkit.Must(c.Parse(name))(t)
-		for _, made := range []market.Made{
+		for _, made := range []market.RunNote{
 			{Accounts: 0, Items: 0}, {Accounts: 7, Items: 3000}, {Accounts: 30, Items: 50_123},
 			{Accounts: 15_000, Items: 40_000}, {Accounts: 40_000, Items: 10},
 		} {

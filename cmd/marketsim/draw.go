@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify"
 )
 
 const (
@@ -130,9 +130,9 @@ func draw(w io.Writer, format string, all ...named) error {
 		case *result.Run:
 			runs = append(runs, view.Named{Name: one.name, Run: d})
 			docs = append(docs, view.Run(d))
-		case *verify.Faults:
+		case *findings.FaultTable:
 			docs = append(docs, view.Faults(d))
-		case *verify.Explorations:
+		case *findings.Explorations:
 			docs = append(docs, view.Explored(d))
 		}
 	}

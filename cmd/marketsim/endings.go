@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/internal/process"
 )
 
 // endings are the formats of the files that 'report -o' writes.
@@ -45,17 +45,17 @@ func (f reportFlags) converted(paths []string) string {
 	svg := strings.TrimSuffix(f.file, ending) + ".svg"
 	draw := []string{"marketsim", "report"}
 	for _, path := range paths {
-		draw = append(draw, verify.Shell(path))
+		draw = append(draw, process.ShellLine(path))
 	}
 	if f.figure != "" {
-		draw = append(draw, "--figure", verify.Shell(f.figure))
+		draw = append(draw, "--figure", process.ShellLine(f.figure))
 	}
-	draw = append(draw, "-o", verify.Shell(svg))
+	draw = append(draw, "-o", process.ShellLine(svg))
 
 	options := "--background-color white" // of a .png, which is transparent otherwise
 	if strings.EqualFold(ending, ".pdf") {
 		options = "--format pdf"
 	}
 	return fmt.Sprintf("%s && rsvg-convert %s %s -o %s (rsvg-convert is in Debian's librsvg2-bin)",
-		strings.Join(draw, " "), options, verify.Shell(svg), verify.Shell(f.file))
+		strings.Join(draw, " "), options, process.ShellLine(svg), process.ShellLine(f.file))
 }

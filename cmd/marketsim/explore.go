@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
@@ -59,7 +59,7 @@ func newExplore(p *program) *cobra.Command {
 func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err error) {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version()}
+	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: version()}
 	switch {
 	case f.replay != "" && len(names) > 0:
 		return usagef("--replay plays one schedule, whose token names the spec: leave SPEC out")
@@ -89,7 +89,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p, res))
 }
 
-func exploredBroken(res *verify.Explorations) (err error) {
+func exploredBroken(res *findings.Explorations) (err error) {
 	for _, e := range res.Broken() {
 		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and program %s found it %s", errViolation, e.Scheme,
 			e.Broken, e.Program, e.Harm))
@@ -113,7 +113,7 @@ type tried struct {
 func (t tried) program() explore.Program { return t.Program(t.spec.String(), t.spec.OpenFor) }
 
 // shortest notes in e a schedule that was found, and the promise that its harm breaks.
-func (t tried) shortest(e *verify.Explored, found explore.Found) {
+func (t tried) shortest(e *findings.Exploration, found explore.Found) {
 	e.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
 	if found.Harm != "" {
 		e.Broken = t.Broken(t.spec, found)
@@ -173,19 +173,21 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	return e, nil
 }
 
-func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []verify.Explored) {
+func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []findings.Exploration) {
 	if len(e.in) == 0 {
-		return []verify.Explored{{Scheme: e.scheme, Why: e.why}}
+		return []findings.Exploration{{Scheme: e.scheme, Why: e.why}}
 	}
 	drawn := false
 	for _, t := range e.in {
 		r, err := explore.Search(ctx, t.program(), f.bounds(t.Market))
 		if err != nil {
-			return []verify.Explored{{Scheme: e.scheme, Why: err.Error()}}
+			return []findings.Exploration{{Scheme: e.scheme, Why: err.Error()}}
 		}
-		found := verify.Explored{
-			Scheme: e.scheme, Program: t.Name, Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults,
-			Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
+		found := findings.Exploration{
+			Scheme: e.scheme, Program: t.Name, Searched: findings.Searched{
+				Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules,
+				Harmful: r.Harmful, Stopped: r.Stopped,
+			},
 		}
 		if r.Lost > 0 {
 			found.Points, found.Lost = r.Points, r.Lost
@@ -219,7 +221,7 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 }
 
 // again plays the schedule of --replay.
-func (f *exploreFlags) again(ctx context.Context) ([]verify.Explored, error) {
+func (f *exploreFlags) again(ctx context.Context) ([]findings.Exploration, error) {
 	subject, name, _, err := explore.ParseToken(f.replay)
 	if err != nil {
 		return nil, err
@@ -237,10 +239,11 @@ func (f *exploreFlags) again(ctx context.Context) ([]verify.Explored, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
+	one := findings.Exploration{Scheme: subject, Program: name}
+	one.Schedules, one.Diagram = 1, &found.Diagram
 	t.shortest(&one, found)
 	if one.Harm != "" {
 		one.Harmful = 1
 	}
-	return []verify.Explored{one}, nil
+	return []findings.Exploration{one}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -52,7 +53,7 @@ func TestExplore(t *testing.T) {
 			}
 		}
 	}
-	res := testkit.Must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
+	res := testkit.Must(findings.ReadExplorations(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", token, "--format", "json").exits(t, 0).says(t, `"harmful": 1`)
@@ -86,8 +87,9 @@ func TestExploreUsage(t *testing.T) {
 
 // TestExploreBroken: a harm that breaks a promise is a violation.
 func TestExploreBroken(t *testing.T) {
-	one := verify.Explored{Scheme: "mine", Program: "one-item", Broken: "exclusive", Harm: verify.SoldTwice}
-	err := exploredBroken(&verify.Explorations{Searches: []verify.Explored{one}})
+	one := findings.Exploration{Scheme: "mine", Program: "one-item"}
+	one.Broken, one.Harm = "exclusive", verify.SoldTwice
+	err := exploredBroken(&findings.Explorations{Searches: []findings.Exploration{one}})
 	if code := exitCode(err); code != 3 || !strings.Contains(err.Error(), `mine promises "exclusive"`) {
 		t.Errorf("exit code %d: %v", code, err)
 	}
@@ -109,10 +111,10 @@ var update = flag.Bool("update", false,
 // scheme. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
-	stored := testkit.Must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
+	stored := testkit.Must(loadOnly[*findings.Explorations](filepath.Split(path)))(t)
 	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	explored := func(n string) bool {
-		return slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == n && e.Broken == "" })
+		return slices.ContainsFunc(stored.Searches, func(e findings.Exploration) bool { return e.Scheme == n && e.Broken == "" })
 	}
 	names := schemes
 	switch {
@@ -137,7 +139,7 @@ func TestCatalogue(t *testing.T) {
 		all := stored.Searches
 		stored.Searches = nil
 		for _, name := range schemes {
-			for _, e := range map[bool][]verify.Explored{true: found, false: all}[slices.Contains(names, name)] {
+			for _, e := range map[bool][]findings.Exploration{true: found, false: all}[slices.Contains(names, name)] {
 				if e.Scheme == name {
 					stored.Searches = append(stored.Searches, e)
 				}
@@ -148,7 +150,7 @@ func TestCatalogue(t *testing.T) {
 		return
 	}
 	for _, e := range found {
-		if !slices.ContainsFunc(stored.Searches, func(s verify.Explored) bool { return reflect.DeepEqual(s, e) }) {
+		if !slices.ContainsFunc(stored.Searches, func(s findings.Exploration) bool { return reflect.DeepEqual(s, e) }) {
 			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)
 		}
 	}
@@ -156,9 +158,9 @@ func TestCatalogue(t *testing.T) {
 
 // inProcesses explores schemes side by side: a process one at a time, because what is
 // random in it is fixed meanwhile.
-func inProcesses(t *testing.T, all []exploration) []verify.Explored {
+func inProcesses(t *testing.T, all []exploration) []findings.Exploration {
 	t.Setenv(childEnv, "1")
-	found, running := make([][]verify.Explored, len(all)), new(errgroup.Group)
+	found, running := make([][]findings.Exploration, len(all)), new(errgroup.Group)
 	running.SetLimit(runtime.NumCPU())
 	for i, e := range all {
 		words := []string{"explore", "--all", "--format", asJSON, e.scheme}
@@ -170,7 +172,7 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], words...)
 			cmd.Stderr = &said
 			out, failed := cmd.Output() // whose exit code is told by what it found
-			res, err := verify.ReadExplored(bytes.NewReader(out))
+			res, err := findings.ReadExplorations(bytes.NewReader(out))
 			if err != nil {
 				return fmt.Errorf("explore %s: %w: %s", e.scheme, cmp.Or(failed, err), said.String())
 			}

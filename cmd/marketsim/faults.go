@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 type faultFlags struct {
@@ -75,11 +75,11 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var before *verify.Faults
+	var before *findings.FaultTable
 	if f.add != "" {
 		f.out.dir = f.add
 		f.out.force = true
-		before, err = loadOnly[*verify.Faults](f.add, faultsFile)
+		before, err = loadOnly[*findings.FaultTable](f.add, faultsFile)
 		if err != nil {
 			return usagef("--add: %w", err)
 		}
@@ -111,7 +111,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	}
 	unfinished := faultStatus(ctx, res, failure)
 	if unfinished != nil {
-		old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
+		old, err := loadOnly[*findings.FaultTable](f.out.dir, faultsFile)
 		if err == nil && old.Status == stored.Complete {
 			f.out.file = "incomplete-" + f.out.file // does not replace the complete one
 		}
@@ -122,7 +122,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 // findFaults plays what a result lacks, on private servers that are gone when it
 // returns, and adds what it finds.
 func (p *program) findFaults(
-	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
+	ctx context.Context, res *findings.FaultTable, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
 	missing := res.Missing()
 	all := len(missing)
@@ -140,7 +140,7 @@ func (p *program) findFaults(
 	}
 	p.notice("backend: %s", runner.Market.Describe())
 	done := 0
-	return runner.Run(ctx, res, scenarios, schemes, func(f verify.Finding) {
+	return runner.Run(ctx, res, scenarios, schemes, func(f findings.Finding) {
 		missing[f.Scenario]--
 		if missing[f.Scenario] == 0 {
 			done++
@@ -150,7 +150,7 @@ func (p *program) findFaults(
 }
 
 // faultStatus notes in the result how it ended, and returns an error if not all was found.
-func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
+func faultStatus(ctx context.Context, res *findings.FaultTable, failure error) error {
 	switch {
 	case failure == nil:
 		res.Status = stored.Complete
@@ -163,7 +163,7 @@ func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 }
 
-func promisesBroken(res *verify.Faults) (err error) {
+func promisesBroken(res *findings.FaultTable) (err error) {
 	for _, f := range res.Broken() {
 		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject,
 			f.Broken, f.Scenario, f.Verdict))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
@@ -15,9 +16,9 @@ import (
 // storedFaults is a table of faults that is kept.
 const storedFaults = "../../results/faults"
 
-func parseFaults(t *testing.T, text string) *verify.Faults {
+func parseFaults(t *testing.T, text string) *findings.FaultTable {
 	t.Helper()
-	res, err := verify.ReadFaults(strings.NewReader(text))
+	res, err := findings.ReadFaultTable(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -100,7 +101,7 @@ func TestFaultsAdded(t *testing.T) {
 
 // TestBrokenPromiseIsAViolation, also where more went wrong.
 func TestBrokenPromiseIsAViolation(t *testing.T) {
-	res := &verify.Faults{Findings: []verify.Finding{
+	res := &findings.FaultTable{Findings: []findings.Finding{
 		{Scenario: "pause", Subject: "fenced", Verdict: "sold twice", Broken: "fenced"},
 		{Scenario: "pause", Subject: "set-px", Verdict: "sold twice"},
 	}}
@@ -115,7 +116,7 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)
 	}
-	if err := promisesBroken(&verify.Faults{Findings: res.Findings[1:]}); err != nil {
+	if err := promisesBroken(&findings.FaultTable{Findings: res.Findings[1:]}); err != nil {
 		t.Errorf("harm that nobody promised to survive: %v", err)
 	}
 }

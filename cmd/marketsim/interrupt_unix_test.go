@@ -22,6 +22,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -127,7 +128,7 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	if o.code == exitViolation || strings.Contains(o.stdout, "promises") {
 		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	table := testkit.Must(verify.ReadFaults(strings.NewReader(o.stdout)))(t)
+	table := testkit.Must(findings.ReadFaultTable(strings.NewReader(o.stdout)))(t)
 	for _, f := range table.Findings {
 		if f.Verdict == verify.Stopped {
 			t.Errorf("%s of %s was not played: %s", f.Scenario, f.Subject, f.Why)

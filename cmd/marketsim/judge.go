@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
-	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/judge/adapters"
 )
@@ -140,7 +141,7 @@ func (f *judgeFlags) asked() (flags []string) {
 }
 
 // judged is what the searches with the program find, or the schedule of --replay.
-func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
+func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error) {
 	if f.replay == "" {
 		return judge.Judge(ctx, f.options)
 	}
@@ -149,13 +150,14 @@ func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	_, name, _, _ := explore.ParseToken(f.replay) // cannot fail: run has parsed it
-	of := verify.Explored{Scheme: verify.Shell(f.options.Command...), Program: name, Schedules: 1}
+	of := findings.Exploration{Scheme: process.ShellLine(f.options.Command...), Program: name}
+	of.Schedules = 1
 	found := f.options.Found(of, one)
 	if found.Harm != "" {
 		found.Harmful = 1
 	}
 
-	return &verify.Explorations{
-		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{found},
+	return &findings.Explorations{
+		Schema: findings.ExplorationsSchema, Judged: true, Searches: []findings.Exploration{found},
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -66,23 +67,24 @@ func TestJudgeIsAskedAgain(t *testing.T) {
 // TestJudgedIsDrawn: what was judged is drawn as what was explored, and says
 // what was taken for granted.
 func TestJudgedIsDrawn(t *testing.T) {
-	one := verify.Explored{Scheme: "node lock.js", Program: "lock", Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2,
-		Diagram: &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}}
+	one := findings.Exploration{Scheme: "node lock.js", Program: "lock",
+		Searched: findings.Searched{Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2}}
+	one.Diagram = &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}
 	outlived, freed := one, one
 	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x4/a/lock/d1")
 	freed.Shortest(verify.Violation{Harm: verify.FreedAnothers, Text: "b"}, 0, 1, "x4/b/lock/d1")
 	freed.Broken = "owner-only release"
 	for _, c := range []struct {
-		all   []verify.Explored
+		all   []findings.Exploration
 		wants []string
 	}{
-		{[]verify.Explored{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
-		{[]verify.Explored{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
+		{[]findings.Exploration{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
+		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
 			"marketsim judge --replay", "x4/b/lock/d1 -- node lock.js"}},
 	} {
 		dir := t.TempDir()
 		file := testkit.Must(os.Create(filepath.Join(dir, exploredFile)))(t)
-		res := verify.Explorations{Schema: verify.ExploredSchema, Version: "1", Judged: true, Searches: c.all}
+		res := findings.Explorations{Schema: findings.ExplorationsSchema, Version: "1", Judged: true, Searches: c.all}
 		testkit.Succeeds(t, res.Write(file))
 		testkit.Succeeds(t, file.Close())
 		marketsim(t, "report", dir).exits(t, 0).says(t, append(c.wants, "Judged: node lock.js")...)

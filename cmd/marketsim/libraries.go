@@ -9,11 +9,13 @@ import (
 
 	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // People know their lock by its library. What is known of libraries is in package
@@ -22,16 +24,16 @@ import (
 // ofLibraries tells what is known of the libraries that a name may mean, and what was
 // found when programs made with them were judged.
 func ofLibraries(name string) (docs []*view.Doc, err error) {
-	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
+	faults, err := findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range results.LibrariesNamed(name) {
+	for _, l := range reference.LibrariesNamed(name) {
 		docs = append(docs, ofLibrary(l, faults))
 	}
 
-	for _, p := range results.JudgedProgramsNamed(name) {
-		found, err := verify.ReadExplored(strings.NewReader(p.Explored))
+	for _, p := range reference.JudgedProgramsNamed(name) {
+		found, err := findings.ReadExplorations(strings.NewReader(p.Explored))
 		if err != nil {
 			return nil, fmt.Errorf("read what was judged of %s: %w", p.Name, err)
 		}
@@ -41,24 +43,24 @@ func ofLibraries(name string) (docs []*view.Doc, err error) {
 }
 
 // ofLibrary is a row of docs/libraries.md, for a terminal.
-func ofLibrary(l results.Library, faults *verify.Faults) *view.Doc {
+func ofLibrary(l reference.Library, faults *findings.FaultTable) *view.Doc {
 	d := &view.Doc{Title: "library " + unmarked(l.Name), Facts: []string{
 		"how it locks: " + unmarked(l.Scheme),
 		"marketsim's name for that: " + unmarked(l.Known),
 		"whose code was run: " + l.Code,
-		fmt.Sprintf("try, of many: marketsim faults --scenario %s --lock %s", l.Scenario, verify.Shell(l.Lock)),
+		fmt.Sprintf("try, of many: marketsim faults --scenario %s --lock %s", l.Scenario, process.ShellLine(l.Lock)),
 	}}
 	for _, f := range faults.Of(l.Scenario) {
 		if f.Subject == l.Lock {
 			d.Facts = append(d.Facts, "it finds: "+f.InWords())
 		}
 	}
-	d.Facts = append(d.Facts, "all that breaks it: marketsim list "+verify.Shell(l.Lock))
+	d.Facts = append(d.Facts, "all that breaks it: marketsim list "+process.ShellLine(l.Lock))
 	return d
 }
 
 // ofJudged is what was found of a program, without its schedules.
-func ofJudged(p results.JudgedProgram, found *verify.Explorations) *view.Doc {
+func ofJudged(p reference.JudgedProgram, found *findings.Explorations) *view.Doc {
 	d := &view.Doc{
 		Title: fmt.Sprintf("judged: %s (%s)", p.Name, p.Library),
 		Facts: []string{
@@ -95,10 +97,10 @@ func unmarked(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // libraryNames are the names by which list knows libraries and judged programs, each once.
 func libraryNames() (names []string) {
-	for _, l := range results.Libraries() {
+	for _, l := range reference.Libraries() {
 		names = append(names, l.Names...)
 	}
-	for _, p := range results.JudgedPrograms() {
+	for _, p := range reference.JudgedPrograms() {
 		names = append(names, p.Name)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) })
@@ -113,7 +115,7 @@ func leadOn(err error) error {
 		return err
 	}
 
-	name, known := unknown.Name, results.LibrariesNamed(unknown.Name)
+	name, known := unknown.Name, reference.LibrariesNamed(unknown.Name)
 	_, noScheme := fault.Of(catalogue.Full(), name)
 	switch {
 	case unknown.What == "scenario" && noScheme == nil:
@@ -123,11 +125,11 @@ func leadOn(err error) error {
 		if unknown.What == "strategy" {
 			under = "fine:"
 		}
-		as := strategies.Names(known, func(l results.Library) string {
+		as := strategies.Names(known, func(l reference.Library) string {
 			return fmt.Sprintf("%s (%s)", unmarked(l.Under(under)), unmarked(l.Name))
 		})
 		return usagef("%s is a library, and marketsim has another name for its scheme: %s; "+
-			"'marketsim list %s' tells more", name, strings.Join(as, "; "), verify.Shell(name))
+			"'marketsim list %s' tells more", name, strings.Join(as, "; "), process.ShellLine(name))
 	case isScenario(name):
 		return usagef("%s is a scenario: give it as in marketsim faults --scenario %[1]s", name)
 	case unknown.What == "name":

@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/results"
+	"github.com/marketsim/marketsim/internal/reference"
 )
 
 // TestListKnowsLibraries by any of their names, as people write them, and tells what
 // docs/libraries.md does and what was judged.
 func TestListKnowsLibraries(t *testing.T) {
 	t.Chdir(t.TempDir()) // as an installed program, without the source
-	for _, l := range results.Libraries() {
+	for _, l := range reference.Libraries() {
 		for _, name := range append(l.Names, l.Name) {
 			unbroken(marketsim(t, "list", strings.ToUpper(name)).exits(t, exitFine)).says(t,
 				"library "+unmarked(l.Name), unmarked(l.Scheme), unmarked(l.Known), l.Code,
 				"--scenario "+l.Scenario+" --lock "+l.Lock)
 		}
 	}
-	for _, p := range results.JudgedPrograms() {
+	for _, p := range reference.JudgedPrograms() {
 		marketsim(t, "list", p.Name).exits(t, exitFine).says(t, "judged: "+p.Name+" ("+p.Library+")")
 	}
 

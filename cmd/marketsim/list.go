@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/verify"
 )
 
 func newList(p *program) *cobra.Command {
@@ -55,8 +56,8 @@ func newList(p *program) *cobra.Command {
 
 // kept are the stored findings that the program contains.
 func kept() ([]named, error) {
-	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
-	explored, wrong := verify.ReadExplored(strings.NewReader(results.Explored))
+	faults, err := findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
+	explored, wrong := findings.ReadExplorations(strings.NewReader(results.ExploredJSON))
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
 }
 
@@ -128,11 +129,11 @@ func found(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
 		switch r := one.drawing.(type) {
-		case *verify.Faults:
+		case *findings.FaultTable:
 			against, played := r.Against(scheme)
 			for _, f := range against {
 				what := strings.TrimSuffix(f.Outcome()+", BROKEN PROMISE "+f.Broken, ", BROKEN PROMISE ")
-				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+verify.Shell(scheme))
+				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+process.ShellLine(scheme))
 			}
 			if played > 0 {
 				notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
@@ -142,9 +143,9 @@ func found(scheme, source string, all []named) []view.Block {
 					notes = append(notes, "Played with "+module+" "+version+".")
 				}
 			}
-		case *verify.Explorations:
+		case *findings.Explorations:
 			if sum := r.Sum(scheme); sum != "" {
-				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+verify.Shell(scheme))
+				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+process.ShellLine(scheme))
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func promises(kinds []lock.Kind) *view.Table {
 }
 
 func features() view.Block {
-	lines := strings.Split(strings.TrimSpace(results.Features), "\n")
+	lines := strings.Split(strings.TrimSpace(results.FeaturesCSV), "\n")
 	t := view.NewTable("lock", "enters again reading", "enters again writing", "only the owner deletes", "expires")
 	for _, line := range lines[1:] {
 		c := strings.Split(line, ",")

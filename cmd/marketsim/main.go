@@ -41,10 +41,10 @@ import (
 
 	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 func main() {
@@ -256,7 +256,7 @@ func (p *program) commandLine() string {
 		case filepath.IsAbs(value):
 			arg = flag + "=" + filepath.Base(value)
 		}
-		words = append(words, verify.Shell(withoutPasswords(p.passwords.hide(arg))))
+		words = append(words, process.ShellLine(withoutPasswords(p.passwords.hide(arg))))
 	}
 	return strings.Join(words, " ")
 }

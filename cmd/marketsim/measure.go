@@ -21,12 +21,11 @@ import (
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // measure measures a plan on servers of the user's or its own, stores the result
@@ -64,7 +63,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
 	}
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
-		p.notice("history recorded; judge it with: marketsim check %s", verify.Shell(dir))
+		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
 	}
 	if failure == nil && run.Status == stored.Complete {
 		failure = bench.NothingBought(run.Rows, plan.options.Duration)
@@ -160,8 +159,8 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(market.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
-		if errors.Is(err, market.ErrOccupied) {
+		err = errors.Join(marketstore.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
+		if errors.Is(err, marketstore.ErrOccupied) {
 			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
 		}
 		if err != nil {

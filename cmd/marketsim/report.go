@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify"
 )
 
 type reportFlags struct {
@@ -164,7 +164,7 @@ func figuresOf(d drawing) []view.Figure {
 	switch d := d.(type) {
 	case *result.Run:
 		return view.Figures(d)
-	case *verify.Explorations:
+	case *findings.Explorations:
 		return view.Schedules(d)
 	}
 	return nil
@@ -256,9 +256,9 @@ func loadFile(path string) (named, error) {
 	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`":`)) }
 	switch {
 	case has("searches") && !has("rows"):
-		d, err = verify.ReadExplored(bytes.NewReader(content))
+		d, err = findings.ReadExplorations(bytes.NewReader(content))
 	case has("findings") && !has("rows"):
-		d, err = verify.ReadFaults(bytes.NewReader(content))
+		d, err = findings.ReadFaultTable(bytes.NewReader(content))
 	default:
 		d, err = result.ReadRun(bytes.NewReader(content))
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // rights are those that a command needs from the ACL of the user's server.
@@ -104,7 +104,7 @@ func (r rights) advice(refused []backend.Trial) string {
 	who := "<user>" // where a name stands alone in the URL it may be a password
 	switch {
 	case r.target.Username != "" && r.target.Password != "":
-		who = verify.Shell(r.target.Username)
+		who = process.ShellLine(r.target.Username)
 	case r.target.Username == "":
 		who = "default"
 	}
@@ -118,6 +118,6 @@ func (r rights) advice(refused []backend.Trial) string {
 	}
 	line := fmt.Sprintf("  ACL SETUSER %s '~%s*' '&%[2]s*' ", who, own)
 	all := strings.Fields(catalogue.Rights)
-	return "grant all that is missing for this with\n" + line + verify.Shell(rules...) +
-		"\nor, for every strategy and lock that needs one server, with\n" + line + verify.Shell(all...)
+	return "grant all that is missing for this with\n" + line + process.ShellLine(rules...) +
+		"\nor, for every strategy and lock that needs one server, with\n" + line + process.ShellLine(all...)
 }

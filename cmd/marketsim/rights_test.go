@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // grantedBy are the rules of the first line that tells what to type.
@@ -84,7 +84,7 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 func TestRightsInHelp(t *testing.T) {
 	t.Parallel()
 	joined := strings.Join(strings.Fields(marketsim(t, "--help").exits(t, exitFine).stdout), " ")
-	typed := verify.Shell(strings.Fields(catalogue.Rights)...)
+	typed := process.ShellLine(strings.Fields(catalogue.Rights)...)
 	if !strings.Contains(joined, typed) {
 		t.Errorf("not in --help: %s", typed)
 	}

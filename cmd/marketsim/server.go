@@ -18,11 +18,11 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/container"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // serverFlags say where the market runs, and where the servers are that some
@@ -145,7 +145,7 @@ func (f serverFlags) again(from string, target redisconn.Target) string {
 		{"--key", f.tls.Key}, {"--sni", f.tls.ServerName},
 	} {
 		if flag.value != "" {
-			words = append(words, flag.name, verify.Shell(flag.value))
+			words = append(words, flag.name, process.ShellLine(flag.value))
 		}
 	}
 	return strings.Join(words, " ")
@@ -153,7 +153,9 @@ func (f serverFlags) again(from string, target redisconn.Target) string {
 
 // clean is the command that removes what is left under a prefix on the user's
 // server, to be pasted.
-func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + verify.Shell(prefix) }
+func (s serverPlan) clean(prefix string) string {
+	return s.again + " --prefix " + process.ShellLine(prefix)
+}
 
 // addresses refuses what is no host:port in the values of a flag.
 func addresses(flag string, all []string) error {
@@ -236,5 +238,5 @@ func onOneSlot(server *backend.Server, keys market.Keys) error {
 		return nil
 	}
 	return usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, which the text between "+
-		"braces chooses: give a prefix such as %s", prefix, verify.Shell("{"+strings.Trim(prefix, "{}:")+"}:"))
+		"braces chooses: give a prefix such as %s", prefix, process.ShellLine("{"+strings.Trim(prefix, "{}:")+"}:"))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -54,7 +55,7 @@ func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
 	result := must(market.Audit(s.ctx, s.conn.Client, s.keys, s.opening, s.ledger()))
-	found := verify.Audited(result)
+	found := findings.OfAudit(result)
 	for i := range found {
 		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -48,7 +49,7 @@ func TestClusterFaults(t *testing.T) {
 }
 
 // goneInWords is what docs/failover.md says of the purchases that are gone.
-func goneInWords(f verify.Finding) string {
+func goneInWords(f findings.Finding) string {
 	again := "an item of them was sold again: two buyers were told that it is theirs"
 	if f.Gone > 0 && strings.Contains(f.Why, again) {
 		return fmt.Sprintf("%d of %d; one of the items was sold again", f.Gone, boughtBehind)

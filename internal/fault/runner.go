@@ -17,6 +17,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -70,7 +71,7 @@ func newRunner(server *backend.Server) (*Runner, error) {
 
 // Identify says in a manifest what the scenarios run on: the server, and the
 // modules whose code the schemes are.
-func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes []Scheme) error {
+func (r *Runner) Identify(ctx context.Context, m *findings.FaultManifest, schemes []Scheme) error {
 	info, err := r.Market.Info(ctx)
 	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
 	m.Libraries = map[string]string{}
@@ -140,16 +141,16 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 
 // NewResult returns a result of marketsim's version in which each finding is marked as
 // stopped, in the order given.
-func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.Faults {
-	res := &verify.Faults{
-		Schema: verify.FaultsSchema, Status: stored.Incomplete, Findings: []verify.Finding{},
-		Manifest: verify.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings.FaultTable {
+	res := &findings.FaultTable{
+		Schema: findings.FaultSchema, Status: stored.Incomplete, Findings: []findings.Finding{},
+		Manifest: findings.FaultManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, c := range cross(scenarios, schemes) {
 		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
 	for _, sc := range scenarios {
-		res.Scenarios = append(res.Scenarios, verify.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
+		res.Scenarios = append(res.Scenarios, findings.ScenarioInfo{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
 	}
 	for _, s := range schemes {
 		res.Subjects = append(res.Subjects, s.Name)
@@ -162,18 +163,18 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 // When the environment fails or the context ends, Run returns why, and the findings
 // that are missing stay stopped.
 func (r *Runner) Run(
-	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
+	ctx context.Context, res *findings.FaultTable, scenarios []Scenario, schemes []Scheme, found func(findings.Finding),
 ) error {
 	var missing []cell
-	var places []*verify.Finding // of the missing cells
+	var places []*findings.Finding // of the missing cells
 	for i, c := range cross(scenarios, schemes) {
 		if place := &res.Findings[i]; place.Verdict == verify.Stopped {
 			missing, places = append(missing, c), append(places, place)
 		}
 	}
-	findings, err := r.run(ctx, missing, Parallel, found)
+	played, err := r.run(ctx, missing, Parallel, found)
 	for i, place := range places {
-		*place = findings[i]
+		*place = played[i]
 	}
 	return err
 }
@@ -181,43 +182,43 @@ func (r *Runner) Run(
 // run plays cells, as many at a time as parallel says, and returns their
 // findings in the same order. See Run.
 func (r *Runner) run(
-	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
-) ([]verify.Finding, error) {
-	findings := make([]verify.Finding, len(cells))
+	asked context.Context, cells []cell, parallel int, found func(findings.Finding),
+) ([]findings.Finding, error) {
+	played := make([]findings.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
 	var telling sync.Mutex // held while found is called
 	for i, c := range cells {
 		running.Go(func() (err error) {
 			if ctx.Err() != nil {
-				findings[i] = c.found(verify.Stopped, "the run ended before its turn")
+				played[i] = c.found(verify.Stopped, "the run ended before its turn")
 				return ctx.Err()
 			}
 			r.playing.RLock()
-			findings[i], err = r.runCell(ctx, c)
+			played[i], err = r.runCell(ctx, c)
 			r.playing.RUnlock()
 			if err == nil && found != nil {
 				telling.Lock()
 				defer telling.Unlock()
-				found(findings[i])
+				found(played[i])
 			}
 			return err
 		})
 	}
 	if running.Wait() == nil {
-		return findings, nil // even if the context has ended, too late to stop anything
+		return played, nil // even if the context has ended, too late to stop anything
 	}
-	return findings, context.Cause(ctx) // the first failure: those after it come from being cancelled
+	return played, context.Cause(ctx) // the first failure: those after it come from being cancelled
 }
 
-func (c cell) found(v verify.Verdict, why string) verify.Finding {
+func (c cell) found(v verify.Verdict, why string) findings.Finding {
 	why, _, _ = strings.Cut(why, "\n")
-	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
+	return findings.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
 }
 
 // runCell runs a scenario with a scheme. An error means that the environment
 // failed, not the scheme.
-func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
+func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) {
 	if why := c.cannotHappen(); why != "" {
 		return c.found(verify.NotApplicable, why), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -348,13 +349,13 @@ func TestRunEndsWithTheFirstFailure(t *testing.T) {
 	errFire := errors.New("fire")
 	fails := custom(func(s *setup) observed { fail(errFire); return observed{Harm: verify.NoHarm, Why: ""} })
 	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
-	var reported []verify.Finding
+	var reported []findings.Finding
 	schemes := []Scheme{scheme(t, "watch")}
 	res := NewResult("", []Scenario{inapplicable, fails}, schemes)
 	err := startRunner(t).Run(t.Context(), res, []Scenario{inapplicable, fails}, schemes,
-		func(f verify.Finding) { reported = append(reported, f) })
+		func(f findings.Finding) { reported = append(reported, f) })
 	found := res.Findings
-	stopped := verify.Finding{
+	stopped := findings.Finding{
 		Scenario: "custom", Subject: "watch", Verdict: verify.Stopped, Why: "scenario custom with watch: fire",
 	}
 	if !errors.Is(err, errFire) || len(found) != 2 || len(reported) != 1 || found[1] != stopped ||

@@ -1,7 +1,7 @@
 // Package fault shows what strategies and locks lose when a client, a server or the
 // network between them fails. In a [Scenario] a few clients buy the same item, and one of
 // them is stopped, killed, cut off or given a wrong clock at a chosen step or command,
-// never by luck. A [verify.Finding] holds what is wrong with coins and items afterwards,
+// never by luck. A [findings.Finding] holds what is wrong with coins and items afterwards,
 // and how long others were kept out. Both are observed: what a lock declares decides only
 // which scenarios apply to it and whether it broke a promise.
 //
@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -48,7 +49,7 @@ type Scenario struct {
 
 // observed is what a scenario saw. Nothing in it may follow from what a lock declares.
 // See setup.saw, setup.sawBeside.
-type observed = verify.Finding
+type observed = findings.Finding
 
 func longer(a, b verify.KeptOut) verify.KeptOut {
 	all := verify.KeptOuts()

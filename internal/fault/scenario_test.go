@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -56,11 +57,11 @@ func TestScenariosAreDescribed(t *testing.T) {
 }
 
 // storedTable is the table in results/. It says what each scenario finds with each scheme.
-func storedTable(t *testing.T) *verify.Faults {
+func storedTable(t *testing.T) *findings.FaultTable {
 	t.Helper()
 	f := testkit.Must(os.Open("../../results/faults/faults.json"))(t)
 	defer f.Close()
-	res, err := verify.ReadFaults(f)
+	res, err := findings.ReadFaultTable(f)
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name(), err)
 	}
@@ -118,7 +119,7 @@ func TestPromisesHold(t *testing.T) {
 // that never expires, or that is renewed as long as its process lives. What each
 // lock promises changes nothing.
 func TestSameBehaviourSameAnswer(t *testing.T) {
-	var answers []verify.Finding
+	var answers []findings.Finding
 	for _, f := range storedTable(t).Of("stuck-goroutine") {
 		if f.Subject == "setnx" || f.Subject == "set-px+watchdog" || f.Subject == "zookeeper" {
 			f.Subject = ""
@@ -254,7 +255,7 @@ func TestFindings(t *testing.T) {
 }
 
 // compare plays cells and compares what they show with a table.
-func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
+func compare(t *testing.T, runner *Runner, table *findings.FaultTable, cells []cell) {
 	t.Helper()
 	found, err := runner.run(t.Context(), cells, 3*Parallel, nil)
 	if err != nil {
@@ -288,7 +289,7 @@ func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
 // same reports whether two findings are equal, but for the half of a lease by which what
 // was measured may differ. A lock that is renewed just when it expires, four times, is
 // renewed as often as that is in time.
-func same(f, want verify.Finding) bool {
+func same(f, want findings.Finding) bool {
 	often := f.Scenario == "stuck-goroutine" && strings.Contains(f.Subject, "renewals=4")
 	near := math.Abs(f.Leases-want.Leases) <= 0.5 || often
 	f.Leases = want.Leases
@@ -311,20 +312,20 @@ func inTurn(cells []cell, schemes []Scheme) []cell {
 
 // harmedAnyTime reports whether f is harm that the table does not know, to a scheme that
 // it finds unharmed by a pause.
-func harmedAnyTime(table *verify.Faults, f, want verify.Finding) bool {
+func harmedAnyTime(table *findings.FaultTable, f, want findings.Finding) bool {
 	worse := slices.Index(verify.Harms(), f.Harm) > slices.Index(verify.Harms(), want.Harm)
-	return worse && slices.ContainsFunc(table.Of("pause"), func(paused verify.Finding) bool {
+	return worse && slices.ContainsFunc(table.Of("pause"), func(paused findings.Finding) bool {
 		return paused.Subject == f.Subject && paused.Harm == verify.NoHarm
 	})
 }
 
 // answer is what a finding says, in words.
-func answer(f verify.Finding) string {
+func answer(f findings.Finding) string {
 	return fmt.Sprintf("%s: harm %s, others kept out %s", f.Verdict, f.Harm, f.KeptOut)
 }
 
 // of reports whether a finding is of this cell.
-func (c cell) of(f verify.Finding) bool {
+func (c cell) of(f findings.Finding) bool {
 	return c.scenario.Name == f.Scenario && c.scheme.Name == f.Subject
 }
 
@@ -338,7 +339,7 @@ func lacks(t *testing.T, c cell, why string) {
 }
 
 // lookUp is what the table says of a cell.
-func lookUp(t *testing.T, table *verify.Faults, c cell) verify.Finding {
+func lookUp(t *testing.T, table *findings.FaultTable, c cell) findings.Finding {
 	t.Helper()
 	for _, f := range table.Of(c.scenario.Name) {
 		if f.Subject == c.scheme.Name {
@@ -346,13 +347,13 @@ func lookUp(t *testing.T, table *verify.Faults, c cell) verify.Finding {
 		}
 	}
 	t.Fatalf("the table lacks %s with %s", c.scenario.Name, c.scheme.Name)
-	return verify.Finding{}
+	return findings.Finding{}
 }
 
 // representative is one cell for each answer of each scenario, with the scheme
 // that was chosen least often so far. What is known not to apply beforehand
 // costs nothing, and is all there.
-func representative(table *verify.Faults, cells []cell) []cell {
+func representative(table *findings.FaultTable, cells []cell) []cell {
 	times := map[string]int{} // that a scheme was chosen
 	var chosen []cell
 	for _, of := range table.Scenarios {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -154,12 +155,12 @@ func (s *setup) prepare(onCluster bool) {
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
 	s.granted = map[market.UserID]int64{}
 	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
-	check(market.Seed(s.ctx, s.conn.Client, s.keys, s.opening))
-	s.first = must(market.Mint(s.ctx, s.conn.Client, s.keys, seller))
+	check(marketstore.Seed(s.ctx, s.conn.Client, s.keys, s.opening))
+	s.first = must(marketstore.Mint(s.ctx, s.conn.Client, s.keys, seller))
 	for i := range offered {
 		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
 	}
-	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
+	check(marketstore.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
 	if s.scheme.Lock.Needs != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd

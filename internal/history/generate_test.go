@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -32,7 +33,7 @@ func (g generator) history(operations int) *History {
 		Funds:    g.funds,
 		Began:    time.Unix(0, 0),
 	}}
-	r := market.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
+	r := marketstore.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
 	const tick = 1000
 	interval := func(n int) (start, end int64) { // around the moment at which it happens
 		at := int64(n+g.spread+1) * tick
@@ -95,7 +96,7 @@ func (g generator) history(operations int) *History {
 }
 
 // do makes the operation on the reference.
-func (o *Op) do(r *market.Reference) error {
+func (o *Op) do(r *marketstore.Reference) error {
 	if o.Kind == List {
 		_, err := r.List(context.Background(), market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price})
 		return err

@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -108,7 +109,7 @@ const (
 	format   = "marketsim history 3"
 	// The most that a history may say. No sum of coins, over the lines of a file of
 	// maxBytes, then overflows.
-	maxAccounts = market.MaxAccounts
+	maxAccounts = marketstore.MaxAccounts
 	maxFunds    = 1_000_000_000_000_000
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
@@ -248,7 +249,7 @@ type Recorder struct {
 	hold   Hold
 }
 
-// Minted records a batch of items; err is what market.Mint returned.
+// Minted records a batch of items; err is what marketstore.Mint returned.
 func (r *Recorder) Minted(start, end time.Time, first market.ItemID, owner market.UserID, err error) {
 	r.record(start, end, Op{Kind: Mint, Item: first, Seller: owner}, err)
 }

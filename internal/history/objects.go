@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -240,7 +241,7 @@ func (c *checker) accounts() *Part {
 	}
 	opening := market.Opening{Accounts: c.h.Accounts, Funds: c.h.Funds}
 	result := market.AuditFunds(c.h.Final.Funds, opening, &paid)
-	for i, found := range verify.Audited(result) {
+	for i, found := range findings.OfAudit(result) {
 		account := result.Problems[i]
 		switch {
 		case c.open[account.User] && account.Kind != market.NoFunds:

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
 )
@@ -143,7 +144,7 @@ func (o *Op) possible(accounts int) bool {
 	case isPurchase != (o.Buyer != 0) || isPurchase && !account(o.Buyer):
 	case (o.Kind == Mint) != (o.Price == 0):
 	case o.Item < 1 && !failedMint:
-	case o.Item > market.MaxItems:
+	case o.Item > marketstore.MaxItems:
 	case hasReason != (o.Outcome == Refused): // a refusal has a reason, and nothing else has
 	default:
 		return true

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -48,8 +50,8 @@ var lacking = []struct{ promise, why string }{
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of
 // Markets. An error says why nothing can be concluded of one of them; what was found of
 // others is returned with it, even if ctx has ended meanwhile.
-func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
-	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
+func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
+	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
 	left, shown := o.Within, map[string]bool{}
 	programs := []string{locks, works, clockOff}
 	if o.Purchase {
@@ -81,7 +83,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 			err = errors.New("an interruption came first")
 		}
 		if err != nil && n > 0 { // what was found before counts
-			none := verify.Explored{Judged: true, Scheme: verify.Shell(o.Command...), Program: program, Why: err.Error()}
+			none := findings.Exploration{Judged: true, Scheme: process.ShellLine(o.Command...), Program: program, Why: err.Error()}
 			res.Searches = append(res.Searches, none)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
 			continue
@@ -103,11 +105,11 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 
 // promises says for each promise whether it is kept, and for a kept one which
 // search has not come to its end.
-func promises(all []verify.Explored, shown map[string]bool, clock string) (states []verify.PromiseState) {
+func promises(all []findings.Exploration, shown map[string]bool, clock string) (states []verify.PromiseState) {
 	for _, p := range lacking {
 		s := verify.PromiseState{Promise: p.promise, State: "kept"}
-		broken := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Broken == p.promise })
-		untold := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Harm == verify.NotTold })
+		broken := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Broken == p.promise })
+		untold := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
 		switch {
 		case broken >= 0:
 			s.State, s.Why = "broken", all[broken].Shows
@@ -136,11 +138,13 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 
 // explored is a report as it is stored: an entry for each harm, then one that says
 // how far nothing else was found.
-func (o Options) explored(r *explore.Report) (all []verify.Explored) {
-	none := verify.Explored{
-		Judged: true, Scheme: verify.Shell(o.Command...), Program: r.Program.Name,
-		Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
-		Points: r.Points, Lost: r.Lost,
+func (o Options) explored(r *explore.Report) (all []findings.Exploration) {
+	none := findings.Exploration{
+		Judged: true, Scheme: process.ShellLine(o.Command...), Program: r.Program.Name,
+		Searched: findings.Searched{
+			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
+			Points: r.Points, Lost: r.Lost,
+		},
 	}
 	for _, kind := range o.Bounds.Kinds {
 		none.Of = append(none.Of, string(kind))
@@ -154,7 +158,7 @@ func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 // Found is a harm as it is stored, with what was searched. Three harms break no promise:
 // an outlived lease, which no lock that expires prevents, a purchase without an answer,
 // and a loss untold by a lock that does not promise to tell.
-func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
+func (o Options) Found(of findings.Exploration, f explore.Found) findings.Exploration {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
 	of.Broken = map[verify.Harm]string{

@@ -3,7 +3,7 @@ package judge
 import (
 	"testing"
 
-	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
@@ -13,8 +13,8 @@ func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 	for _, c := range []struct{ stopped, state string }{
 		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + explore.ErrChance.Error(), "unchecked"},
 	} {
-		row := verify.Explored{Judged: true, Program: locks, Stopped: c.stopped}
-		got := promises([]verify.Explored{row}, map[string]bool{exclusive: true}, "")[0]
+		row := findings.Exploration{Judged: true, Program: locks, Searched: findings.Searched{Stopped: c.stopped}}
+		got := promises([]findings.Exploration{row}, map[string]bool{exclusive: true}, "")[0]
 		if got.State != c.state || (got.Why == "") != (c.stopped == "") {
 			t.Errorf("stopped %q: %+v, want %s", c.stopped, got, c.state)
 		}

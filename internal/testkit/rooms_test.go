@@ -21,13 +21,15 @@ var rooms = []struct {
 	{"internal/stored", 0}, {"internal/reference", 0}, {"results", 0},
 
 	// What is traded, and on what.
-	{"market", 1}, {"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
+	{"market", 1}, {"internal/marketstore", 1}, {"internal/holdpoint", 1},
+	{"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
 	{"strategies", 4}, {"internal/backoff", 4}, {"internal/connect", 4},
 
 	// How safe it is.
-	{"verify", 5}, {"internal/suite", 5}, {"internal/history", 5}, {"internal/fault", 5}, {"internal/judge", 5},
+	{"verify", 5}, {"internal/findings", 5}, {"internal/suite", 5}, {"internal/history", 5},
+	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
 	{"bench", 6}, {"internal/compare", 6}, {"internal/sweep", 6},

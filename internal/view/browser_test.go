@@ -19,9 +19,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // browser starts a headless Chromium for the length of the test. The test needs
@@ -276,7 +276,7 @@ func TestMap(t *testing.T) {
 	f := faults()
 	for i := range 60 { // so that it has to be scrolled
 		name := fmt.Sprintf("more-%d:with=parameters", i)
-		f.Scenarios = append(f.Scenarios, verify.Scenario{Name: name, Title: "It takes more"})
+		f.Scenarios = append(f.Scenarios, findings.ScenarioInfo{Name: name, Title: "It takes more"})
 		f.Subjects = append(f.Subjects, name)
 	}
 	var page bytes.Buffer

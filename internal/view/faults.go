@@ -10,13 +10,14 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
 
 // Faults is the report of what scenarios found: a table of all, and one for each
 // scenario, with what happened and why.
-func Faults(f *verify.Faults) *Doc {
+func Faults(f *findings.FaultTable) *Doc {
 	m := f.Manifest
 	d := &Doc{
 		Title: fmt.Sprintf("What fails: %s, %s", count(len(f.Scenarios), "scenario"), count(len(f.Subjects), "scheme")),
@@ -46,7 +47,7 @@ func Faults(f *verify.Faults) *Doc {
 
 // faultFindings are broken promises, what makes the table count less (an early end,
 // no Redis), and the harm in it.
-func faultFindings(f *verify.Faults) (all []string) {
+func faultFindings(f *findings.FaultTable) (all []string) {
 	for _, b := range f.Broken() {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
 			b.Subject, b.Broken, b.Scenario, b.Outcome()))
@@ -92,8 +93,8 @@ func extent(all []float64) string {
 	return least + " to " + most
 }
 
-func faultTable(f *verify.Faults) *Table {
-	names := mapped(f.Scenarios, func(sc verify.Scenario) string { return sc.Name })
+func faultTable(f *findings.FaultTable) *Table {
+	names := mapped(f.Scenarios, func(sc findings.ScenarioInfo) string { return sc.Name })
 	t := NewTable(append([]string{"scheme"}, names...)...)
 	found := map[[2]string]Cell{}
 	for _, x := range f.Findings {
@@ -107,7 +108,7 @@ func faultTable(f *verify.Faults) *Table {
 		found[[2]string{x.Scenario, x.Subject}] = Cell{text, toneOf(x)}
 	}
 	for _, s := range f.Subjects {
-		found := func(sc verify.Scenario) Cell { return found[[2]string{sc.Name, s}] }
+		found := func(sc findings.ScenarioInfo) Cell { return found[[2]string{sc.Name, s}] }
 		t.add(append(cells(s), mapped(f.Scenarios, found)...)...)
 	}
 	return t
@@ -115,9 +116,9 @@ func faultTable(f *verify.Faults) *Table {
 
 // scenarioTable is what a scenario did to the schemes, the worst first; those with
 // the same finding share a line.
-func scenarioTable(found []verify.Finding) *Table {
+func scenarioTable(found []findings.Finding) *Table {
 	type line struct {
-		verify.Finding
+		findings.Finding
 		schemes         []string
 		leases, without []float64 // leases kept out, seconds without service; of each scheme
 	}
@@ -163,7 +164,7 @@ func scenarioTable(found []verify.Finding) *Table {
 
 // Explored is the report of searches: a table of all, and the shortest schedule to
 // the first harm of each scheme.
-func Explored(r *verify.Explorations) *Doc {
+func Explored(r *findings.Explorations) *Doc {
 	harmed := map[string]bool{} // by scheme
 	searched, harms := 0, 0
 	for _, e := range r.Searches {
@@ -177,7 +178,7 @@ func Explored(r *verify.Explorations) *Doc {
 	}
 	d := &Doc{
 		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(harmed), "scheme")),
-		Facts: []string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumed() + "."},
+		Facts: []string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."},
 	}
 	for _, e := range r.Broken() {
 		d.Findings = append(d.Findings, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
@@ -233,7 +234,7 @@ func Explored(r *verify.Explorations) *Doc {
 func searches(n int) string { return english.Plural(n, "search", "searches") }
 
 // ExploredTable is what searches found, a row each.
-func ExploredTable(all []verify.Explored) *Table {
+func ExploredTable(all []findings.Exploration) *Table {
 	t := NewTable("scheme", "program", "faults that strike", "found", "preemptions", "faults", "schedules").
 		Wrapping("faults that strike", "found")
 	for _, e := range all {
@@ -258,12 +259,12 @@ func ExploredTable(all []verify.Explored) *Table {
 
 // exploredFilters choose among searches by scheme, program and harm, where they are more
 // than a screen shows.
-func exploredFilters(all []verify.Explored) []Filter {
+func exploredFilters(all []findings.Exploration) []Filter {
 	const screen = 20 // rows
 	if len(all) <= screen {
 		return nil
 	}
-	harm := func(e verify.Explored) string {
+	harm := func(e findings.Exploration) string {
 		switch {
 		case e.Why != "":
 			return "not explored"
@@ -276,16 +277,16 @@ func exploredFilters(all []verify.Explored) []Filter {
 	}
 
 	return []Filter{
-		{Label: "scheme", Values: mapped(all, func(e verify.Explored) string { return e.Scheme })},
-		{Label: "program", Values: mapped(all, func(e verify.Explored) string { return e.Program })},
+		{Label: "scheme", Values: mapped(all, func(e findings.Exploration) string { return e.Scheme })},
+		{Label: "program", Values: mapped(all, func(e findings.Exploration) string { return e.Program })},
 		{Label: "found", Values: mapped(all, harm)},
 	}
 }
 
 // Schedules are the shortest schedules to the harms that were found, a figure each. Its
 // name is the scheme, and where that has several figures the program and the harm.
-func Schedules(r *verify.Explorations) (all []Figure) {
-	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e verify.Explored) bool { return e.Diagram == nil })
+func Schedules(r *findings.Explorations) (all []Figure) {
+	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e findings.Exploration) bool { return e.Diagram == nil })
 	of := map[string]int{}    // figures of a scheme
 	named := map[string]int{} // figures with a name
 
@@ -306,13 +307,13 @@ func Schedules(r *verify.Explorations) (all []Figure) {
 	return all
 }
 
-func schedule(e verify.Explored) Figure {
+func schedule(e findings.Exploration) Figure {
 	title := fmt.Sprintf("%s in %s: %s", e.Scheme, e.Program, cmp.Or(e.Harm, verify.NoHarm))
 	return Figure{Name: e.Scheme, Title: title, Schedule: e.Diagram}
 }
 
 // scheduleBlock is a harm with its shortest schedule, as a table and as a picture.
-func scheduleBlock(e verify.Explored, again string) Block {
+func scheduleBlock(e findings.Exploration, again string) Block {
 	figure := schedule(e)
 	head, rows := e.Diagram.Cells()
 	t := NewTable(head...).Wrapping(head[1:]...)

@@ -11,25 +11,27 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
 )
 
 // manySearches are searches of schemes, each in three programs, with one harm each.
-func manySearches(schemes int) *verify.Explorations {
-	r := &verify.Explorations{Schema: verify.ExploredSchema, Version: "v1"}
+func manySearches(schemes int) *findings.Explorations {
+	r := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: "v1"}
 	for i := range schemes {
 		scheme := fmt.Sprintf("lock-%d</select><script>", i)
 		r.Searches = append(r.Searches,
-			verify.Explored{Scheme: scheme, Program: "one-item", Preemptions: 1, Schedules: 9},
-			verify.Explored{Scheme: scheme, Program: "one-account", Preemptions: 1, Schedules: 9},
-			verify.Explored{Scheme: scheme, Program: "listing", Harm: verify.SoldTwice, Token: "x4", Schedules: 9})
+			findings.Exploration{Scheme: scheme, Program: "one-item", Searched: findings.Searched{Preemptions: 1, Schedules: 9}},
+			findings.Exploration{Scheme: scheme, Program: "one-account", Searched: findings.Searched{Preemptions: 1, Schedules: 9}},
+			findings.Exploration{Scheme: scheme, Program: "listing", Searched: findings.Searched{Schedules: 9},
+				ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: "x4"}})
 	}
 	return r
 }
 
-func page(t *testing.T, r *verify.Explorations) string {
+func page(t *testing.T, r *findings.Explorations) string {
 	t.Helper()
 	var out bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&out, view.Explored(r)))

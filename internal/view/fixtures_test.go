@@ -7,6 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -208,17 +209,17 @@ func open() *result.Run {
 }
 
 // faults are findings of three schemes in two scenarios.
-func faults() *verify.Faults {
-	f := &verify.Faults{
-		Schema:   verify.FaultsSchema,
+func faults() *findings.FaultTable {
+	f := &findings.FaultTable{
+		Schema:   findings.FaultSchema,
 		Status:   stored.Complete,
 		Subjects: []string{"watch", "setnx", "set-px"},
-		Scenarios: []verify.Scenario{
+		Scenarios: []findings.ScenarioInfo{
 			{Name: "crash-holding", Title: "A worker dies with the lock", Promise: "survives its holder"},
 			{Name: "pause", Title: "A worker is paused for longer than its lease"},
 			{Name: "failover", Title: "A replica is promoted"},
 		},
-		Manifest: verify.FaultsManifest{
+		Manifest: findings.FaultManifest{
 			Version:       "v0.1.0",
 			Go:            "go1.26.0",
 			OS:            "linux/amd64",
@@ -228,7 +229,7 @@ func faults() *verify.Faults {
 		},
 	}
 	add := func(scenario, subject string, harm verify.Harm, kept verify.KeptOut, why, broken string) {
-		f.Findings = append(f.Findings, verify.Finding{
+		f.Findings = append(f.Findings, findings.Finding{
 			Scenario: scenario,
 			Subject:  subject,
 			Harm:     harm,
@@ -238,7 +239,7 @@ func faults() *verify.Faults {
 			Broken:   broken,
 		})
 	}
-	f.Findings = append(f.Findings, verify.Finding{Scenario: "crash-holding", Subject: "watch",
+	f.Findings = append(f.Findings, findings.Finding{Scenario: "crash-holding", Subject: "watch",
 		Verdict: verify.NotApplicable, Why: "it takes no lock"})
 	add("crash-holding", "setnx", verify.NoHarm, verify.NeverIn, "the lock has no expiry", "")
 	add("crash-holding", "set-px", verify.NoHarm, verify.LeaseRanOut, "the lock expired", "")

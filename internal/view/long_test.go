@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -28,19 +29,21 @@ func withLong(long string) map[string]any {
 		set(r)
 		return r
 	}
-	found := func(set func(*verify.Faults)) any {
+	found := func(set func(*findings.FaultTable)) any {
 		f := faults()
 		set(f)
 		return f
 	}
-	explored := func(set func(*verify.Explored)) any {
+	explored := func(set func(*findings.Exploration)) any {
 		diagram := schedule()
-		e := verify.Explored{
-			Scheme: "set-px", Program: "one-item", Harm: verify.SoldTwice, Shows: "item 1", Token: "x4", Diagram: &diagram,
+		e := findings.Exploration{
+			Scheme: "set-px", Program: "one-item", ShortestHarm: findings.ShortestHarm{
+				Harm: verify.SoldTwice, Shows: "item 1", Token: "x4", Diagram: &diagram,
+			},
 		}
 		set(&e)
-		other := verify.Explored{Scheme: "watch", Program: "one-item", Preemptions: 1, Schedules: 1}
-		return &verify.Explorations{Searches: []verify.Explored{e, other}}
+		other := findings.Exploration{Scheme: "watch", Program: "one-item", Searched: findings.Searched{Preemptions: 1, Schedules: 1}}
+		return &findings.Explorations{Searches: []findings.Exploration{e, other}}
 	}
 
 	return map[string]any{
@@ -49,10 +52,10 @@ func withLong(long string) map[string]any {
 			r.Manifest.Config.Points[0].Strategy = long
 		}),
 		"processor": run(func(r *result.Run) { r.Manifest.CPU = long }),
-		"why":       found(func(f *verify.Faults) { f.Findings[0].Why = long }),
-		"promise":   found(func(f *verify.Faults) { f.Findings[0].Broken = long }),
-		"title":     found(func(f *verify.Faults) { f.Scenarios[0].Title = long }),
-		"scheme": found(func(f *verify.Faults) {
+		"why":       found(func(f *findings.FaultTable) { f.Findings[0].Why = long }),
+		"promise":   found(func(f *findings.FaultTable) { f.Findings[0].Broken = long }),
+		"title":     found(func(f *findings.FaultTable) { f.Scenarios[0].Title = long }),
+		"scheme": found(func(f *findings.FaultTable) {
 			for i := range f.Findings {
 				if f.Findings[i].Subject == f.Subjects[0] {
 					f.Findings[i].Subject = long
@@ -60,14 +63,14 @@ func withLong(long string) map[string]any {
 			}
 			f.Subjects[0] = long
 		}),
-		"judged":  explored(func(e *verify.Explored) { e.Scheme = long }),
-		"shows":   explored(func(e *verify.Explored) { e.Shows = long }),
-		"token":   explored(func(e *verify.Explored) { e.Token = long }),
-		"client":  explored(func(e *verify.Explored) { e.Diagram.Clients[0] = long }),
-		"command": explored(func(e *verify.Explored) { e.Diagram.Events[4].Does = long }),
-		"happens": explored(func(e *verify.Explored) { e.Diagram.Events[3].Does = "*is told: " + long }),
-		"reply":   explored(func(e *verify.Explored) { e.Diagram.Events[2].Reply = long }),
-		"end":     explored(func(e *verify.Explored) { e.Diagram.End[1] = long }),
+		"judged":  explored(func(e *findings.Exploration) { e.Scheme = long }),
+		"shows":   explored(func(e *findings.Exploration) { e.Shows = long }),
+		"token":   explored(func(e *findings.Exploration) { e.Token = long }),
+		"client":  explored(func(e *findings.Exploration) { e.Diagram.Clients[0] = long }),
+		"command": explored(func(e *findings.Exploration) { e.Diagram.Events[4].Does = long }),
+		"happens": explored(func(e *findings.Exploration) { e.Diagram.Events[3].Does = "*is told: " + long }),
+		"reply":   explored(func(e *findings.Exploration) { e.Diagram.Events[2].Reply = long }),
+		"end":     explored(func(e *findings.Exploration) { e.Diagram.End[1] = long }),
 	}
 }
 
@@ -83,9 +86,9 @@ func TestLongTexts(t *testing.T) {
 					switch res := res.(type) {
 					case *result.Run:
 						d, figures = view.Run(res), view.Figures(res)
-					case *verify.Faults:
+					case *findings.FaultTable:
 						d = view.Faults(res)
-					case *verify.Explorations:
+					case *findings.Explorations:
 						d, figures = view.Explored(res), view.Schedules(res)
 					}
 				})

@@ -24,7 +24,7 @@ type Named struct {
 // a sweep, what is faster, and all rows.
 func Run(run *result.Run) *Doc {
 	compared := compare.Of(run)
-	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run, compared)}
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared)}
 	for _, f := range Figures(run) {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
@@ -85,8 +85,8 @@ const mostFindings = 3 // how many stand at the head of a report
 
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
-// findings are what a reader must know first: what went wrong, then what was found.
-func findings(run *result.Run, compared []compare.Comparison) []string {
+// runFindings are what a reader must know first: what went wrong, then what was found.
+func runFindings(run *result.Run, compared []compare.Comparison) []string {
 	all := wrong(run)
 	others := disturbed(run, compared)
 	if others != "" {

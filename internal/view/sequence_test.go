@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -75,10 +76,10 @@ func TestSequence(t *testing.T) {
 // Each schedule has a name of its own: its scheme's, or that of its program and its harm.
 func TestSchedulesHaveNames(t *testing.T) {
 	diagram := schedule()
-	search := func(scheme, program string, harm verify.Harm) verify.Explored {
-		return verify.Explored{Scheme: scheme, Program: program, Harm: harm, Diagram: &diagram}
+	search := func(scheme, program string, harm verify.Harm) findings.Exploration {
+		return findings.Exploration{Scheme: scheme, Program: program, ShortestHarm: findings.ShortestHarm{Harm: harm, Diagram: &diagram}}
 	}
-	figures := view.Schedules(&verify.Explorations{Searches: []verify.Explored{
+	figures := view.Schedules(&findings.Explorations{Searches: []findings.Exploration{
 		search("php lock.php", "lock", verify.Outlived),
 		search("php lock.php", "lock", verify.FreedAnothers),
 		search("php lock.php", "lock-works", verify.Outlived),
@@ -100,16 +101,18 @@ func TestSchedulesHaveNames(t *testing.T) {
 // Explorations are drawn in each form, the worst first.
 func TestExplored(t *testing.T) {
 	diagram := schedule()
-	r := &verify.Explorations{Schema: verify.ExploredSchema, Version: "v1", Searches: []verify.Explored{
-		{Scheme: "set-px", Program: "one-item", Faults: 1, Schedules: 108, Harmful: 10, Harm: verify.SoldTwice,
-			Shows: "item 1", Token: "x4/a/b/c", Diagram: &diagram, Broken: "exclusive"},
-		{Scheme: "watch", Program: "one-item", Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1},
+	r := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: "v1", Searches: []findings.Exploration{
+		{Scheme: "set-px", Program: "one-item", Searched: findings.Searched{Faults: 1, Schedules: 108, Harmful: 10},
+			ShortestHarm: findings.ShortestHarm{
+				Harm: verify.SoldTwice, Shows: "item 1", Token: "x4/a/b/c", Diagram: &diagram, Broken: "exclusive"}},
+		{Scheme: "watch", Program: "one-item", Searched: findings.Searched{
+			Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1}},
 		{Scheme: "etcd", Why: "its lock needs other servers"},
 	}}
 	// A shell and Markdown have other meanings for it.
 	long := "x4/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
-	r.Searches = append(r.Searches, verify.Explored{Scheme: "set-px", Program: "two", Harm: verify.SoldTwice, Token: long,
-		Diagram: &diagram})
+	r.Searches = append(r.Searches, findings.Exploration{Scheme: "set-px", Program: "two",
+		ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: long, Diagram: &diagram}})
 	for name, write := range map[string]func(io.Writer, *view.Doc) error{
 		"text": view.Text, "Markdown": view.Markdown,
 		"HTML": func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },

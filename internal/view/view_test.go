@@ -21,6 +21,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -263,7 +264,7 @@ func TestWords(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, kept := range verify.KeptOuts() {
-		text := (verify.Finding{Harm: verify.NoHarm, KeptOut: kept}).Outcome()
+		text := (findings.Finding{Harm: verify.NoHarm, KeptOut: kept}).Outcome()
 		if seen[text] || strings.HasSuffix(text, ", ") {
 			t.Errorf("%s is told as %q", kept, text)
 		}
@@ -371,7 +372,7 @@ func TestAllOthers(t *testing.T) {
 	f := faults()
 	for i := range 5 {
 		f.Subjects = append(f.Subjects, fmt.Sprintf("more%d", i))
-		f.Findings = append(f.Findings, verify.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
+		f.Findings = append(f.Findings, findings.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
 			Verdict: verify.NotApplicable, Why: "it cannot"})
 	}
 	f.Status, f.Findings[0].Kept = stored.Interrupted, "it needs etcd"

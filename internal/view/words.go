@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -156,7 +157,7 @@ func audited(rows []result.Row) Cell {
 }
 
 // toneOf is how a finding is shown: by the one verdict that sums it up.
-func toneOf(f verify.Finding) Tone {
+func toneOf(f findings.Finding) Tone {
 	switch {
 	case f.Broken != "":
 		return broken

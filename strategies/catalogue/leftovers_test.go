@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -22,7 +23,7 @@ func TestLeftoversAreFound(t *testing.T) {
 		}
 		for _, spec := range specs {
 			keys := testkit.Keys(t)
-			want := slices.Compact(slices.Sorted(spec.LockKeys(keys, market.Made{Accounts: 2, Items: 2})))
+			want := slices.Compact(slices.Sorted(spec.LockKeys(keys, market.RunNote{Accounts: 2, Items: 2})))
 			for _, key := range want {
 				var err error
 				if key == keys.Outcomes() {
@@ -34,7 +35,7 @@ func TestLeftoversAreFound(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			found, made, err := market.Leftovers(t.Context(), conn, keys)
+			found, made, err := marketstore.Leftovers(t.Context(), conn, keys)
 			if err != nil || made || !slices.Equal(found, want) {
 				t.Errorf("%s: found %q (%v), want %q: %v", spec, found, made, want, err)
 			}
@@ -48,7 +49,7 @@ func TestLockKeysStop(t *testing.T) {
 	for _, strategy := range full.Strategies {
 		for _, spec := range withLocks(full, strategy) {
 			asked := 0
-			for range spec.LockKeys(keys, market.Made{Accounts: market.MaxAccounts, Items: market.MaxItems}) {
+			for range spec.LockKeys(keys, market.RunNote{Accounts: marketstore.MaxAccounts, Items: marketstore.MaxItems}) {
 				asked++
 				if asked == 3 {
 					break

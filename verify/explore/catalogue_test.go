@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -14,10 +15,10 @@ import (
 
 const stored = "../../results/explored/explored.json"
 
-func read(t *testing.T, path string) []verify.Explored {
+func read(t *testing.T, path string) []findings.Exploration {
 	t.Helper()
 	text := testkit.Must(os.ReadFile(path))(t)
-	all := testkit.Must(verify.ReadExplored(bytes.NewReader(text)))(t)
+	all := testkit.Must(findings.ReadExplorations(bytes.NewReader(text)))(t)
 	return all.Searches
 }
 
@@ -52,7 +53,7 @@ func TestTokens(t *testing.T) {
 // program can express is found here, too.
 func TestTableOfFaults(t *testing.T) {
 	text := testkit.Must(os.ReadFile("../../results/faults/faults.json"))(t)
-	table := testkit.Must(verify.ReadFaults(bytes.NewReader(text)))(t)
+	table := testkit.Must(findings.ReadFaultTable(bytes.NewReader(text)))(t)
 	programs := map[string]string{
 		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
 		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",
@@ -61,7 +62,7 @@ func TestTableOfFaults(t *testing.T) {
 	all, compared := read(t, stored), 0
 	for _, f := range table.Findings {
 		program := programs[f.Scenario]
-		is := func(e verify.Explored) bool { return e.Scheme == f.Subject && e.Program == program }
+		is := func(e findings.Exploration) bool { return e.Scheme == f.Subject && e.Program == program }
 		i := slices.IndexFunc(all, is)
 		if program == "" || i < 0 || f.Harm == "" || f.Harm == verify.NoHarm {
 			continue

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
@@ -47,7 +47,7 @@ func TestRealRedis(t *testing.T) {
 			all = append(all, late...)
 		}
 		if err != nil {
-			if !slices.ContainsFunc(is, func(e verify.Explored) bool { return e.Scheme == name && e.Why == err.Error() }) {
+			if !slices.ContainsFunc(is, func(e findings.Exploration) bool { return e.Scheme == name && e.Why == err.Error() }) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -74,7 +74,7 @@ func TestRealRedisStaysLate(t *testing.T) {
 		t.Skip("it waits for a time-out of 5 s: set MARKETSIM_EXPLORE")
 	}
 	all := read(t, stored)
-	i := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item" })
+	i := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item" })
 	subject, name, steps, err := explore.ParseToken(all[i].Token)
 	if err != nil || !slices.Contains(steps, "t1-1") {
 		t.Fatalf("the token %s lets no request stay late: %v", all[i].Token, err)

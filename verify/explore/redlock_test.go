@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
@@ -58,15 +58,16 @@ func redlockLooks() (all []looked) {
 }
 
 // search goes through its schedules.
-func (l looked) search(t *testing.T) verify.Explored {
+func (l looked) search(t *testing.T) findings.Exploration {
 	t.Helper()
 	scheme := testkit.Must(fault.Of(catalogue.Full(), l.scheme))(t)
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
 	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
 	r := testkit.Must(explore.Search(t.Context(), p, bounds))(t)
-	e := verify.Explored{
-		Scheme: l.scheme, Program: p.Name, Preemptions: r.Preemptions, Faults: r.Faults,
-		Schedules: r.Schedules, Harmful: r.Harmful,
+	e := findings.Exploration{
+		Scheme: l.scheme, Program: p.Name, Searched: findings.Searched{
+			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful,
+		},
 	}
 	if len(r.Found) > 0 {
 		e.Shortest(r.Found[0].Violation, r.Found[0].Preemptions, r.Found[0].Faults, r.Found[0].Token)
@@ -78,7 +79,7 @@ func (l looked) search(t *testing.T) verify.Explored {
 }
 
 // is reports whether something stored is what this search found.
-func (l looked) is(e verify.Explored) bool {
+func (l looked) is(e findings.Exploration) bool {
 	same := func(f explore.Fault, name string) bool { return string(f) == name }
 	bounded := e.Faults == l.faults || e.Harm != "" && e.Faults < l.faults
 	return e.Scheme == l.scheme && bounded && slices.EqualFunc(l.of, e.Of, same)
@@ -89,11 +90,11 @@ func (l looked) is(e verify.Explored) bool {
 // with a pause and with a clock only, with MARKETSIM_EXPLORE with each fault alone. With
 // -update it also makes the searches that are not stored.
 func TestRedlock(t *testing.T) {
-	var is []verify.Explored
+	var is []findings.Exploration
 	if _, err := os.Stat(redlockStored); err == nil || !*update {
 		is = read(t, redlockStored)
 	}
-	var all []verify.Explored
+	var all []findings.Exploration
 	for _, l := range redlockLooks() {
 		i := slices.IndexFunc(is, l.is)
 		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) || slices.Equal(l.of, []explore.Fault{explore.Clock})
@@ -117,10 +118,10 @@ func TestRedlock(t *testing.T) {
 }
 
 // write stores what was found.
-func write(t *testing.T, path string, all []verify.Explored) {
+func write(t *testing.T, path string, all []findings.Exploration) {
 	t.Helper()
 	var text bytes.Buffer
-	res := verify.Explorations{Schema: verify.ExploredSchema, Version: "(devel)", Searches: all}
+	res := findings.Explorations{Schema: findings.ExplorationsSchema, Version: "(devel)", Searches: all}
 	err := res.Write(&text)
 	if err == nil {
 		err = os.WriteFile(path, text.Bytes(), 0o600)

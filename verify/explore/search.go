@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -78,7 +79,7 @@ func (r *Report) Bound() string {
 	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
 		"a late request comes within %s after its client has given up; %s%s",
 		found, english.Plural(r.Schedules, "schedule", ""), english.Plural(r.Preemptions, "preemption", ""),
-		english.Plural(r.Faults, "fault", ""), of, lost, late, verify.Assumed, stopped)
+		english.Plural(r.Faults, "fault", ""), of, lost, late, findings.SearchAssumptions, stopped)
 }
 
 type search struct {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/marketsim/marketsim/internal/holdpoint"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -112,7 +114,7 @@ func sequenceMatchesReference(f *fixture) {
 		f.seed(trio)
 		defer f.remove()
 		f.mint(seller)
-		reference := market.NewReference(trio)
+		reference := marketstore.NewReference(trio)
 		reference.Mint(seller)
 		for i, op := range ops {
 			_, got := deal(f.Ctx, workers[op.worker], op.Order)
@@ -148,7 +150,7 @@ func (f *fixture) meet(
 ) {
 	f.Helper()
 	f.AtEach("an order", func(h *suite.Hold) bool {
-		both, waiting := orders(), step.Hold(step.Waiting)
+		both, waiting := orders(), holdpoint.At(step.Waiting)
 		waiting.Open()
 		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
 		// Only a worker that is connected can be held, and clients connect when
@@ -306,7 +308,7 @@ func cancellationAtAnyStep(f *fixture) {
 	held := false
 	for i, at := range allSteps {
 		order := second.lists(item+market.ItemID(2*i), 1)
-		gate := step.Hold(at)
+		gate := holdpoint.At(at)
 		first := f.worker(gate.Observe)
 		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, order) })
 		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -156,7 +158,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 // the batch of items.
 func (m Market) Seed(do func(command ...any), keys market.Keys) {
 	for id := range m.accounts() {
-		do(market.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
+		do(marketstore.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
 	}
 	for _, l := range m.listed() {
 		do("ZADD", keys.Market(), l.Price, market.Member(l.Item, l.Seller))
@@ -318,7 +320,7 @@ func (m Market) Audit(
 		return nil
 	}
 	texts := strategies.Names(result.Problems, market.Problem.String)
-	worst := verify.Worst(verify.Audited(result))
+	worst := verify.Worst(findings.OfAudit(result))
 	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
 }
 

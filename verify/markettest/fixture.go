@@ -14,6 +14,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -66,12 +67,12 @@ func (f *fixture) works(err error) {
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
 	f.opening, f.ledgers, f.seeded = o, []*market.Ledger{new(market.Ledger)}, true
-	f.works(market.Seed(f.Ctx, f.conn, f.keys, f.opening))
+	f.works(marketstore.Seed(f.Ctx, f.conn, f.keys, f.opening))
 }
 
 func (f *fixture) mint(owner market.UserID) market.ItemID {
 	f.Helper()
-	first, err := market.Mint(f.Ctx, f.conn, f.keys, owner)
+	first, err := marketstore.Mint(f.Ctx, f.conn, f.keys, owner)
 	f.ledgers[0].Minted(first, owner, err)
 	f.works(err)
 	return first
@@ -98,13 +99,13 @@ func (f *fixture) close() {
 func (f *fixture) remove() {
 	f.Helper()
 	f.seeded = false
-	made, err := market.ReadMade(f.Ctx, f.conn, f.keys)
+	made, err := marketstore.ReadNote(f.Ctx, f.conn, f.keys)
 	if err == nil {
 		locks := slices.Values[[]string](nil)
 		if f.factory.LockKeys != nil {
 			locks = f.factory.LockKeys(f.keys, made)
 		}
-		_, err = market.Remove(f.Ctx, f.conn, f.keys, made, locks)
+		_, err = marketstore.Remove(f.Ctx, f.conn, f.keys, made, locks)
 	}
 	if err != nil {
 		f.Errorf("the market cannot be removed: %v", err)

@@ -26,9 +26,9 @@ import (
 type Factory struct {
 	Open market.Open
 
-	// LockKeys enumerates the keys that locks may have left in a market, for
-	// market.Remove. Nil means none.
-	LockKeys func(keys market.Keys, m market.Made) iter.Seq[string]
+	// LockKeys enumerates the keys that locks may have left in a market that a run made:
+	// they are removed with it. Nil means none.
+	LockKeys func(keys market.Keys, m market.RunNote) iter.Seq[string]
 
 	// Lasting reports whether one of LockKeys stays although no lock is held: a counter
 	// of holders, a fence at the market. Nil means that none does. A key that expires,

@@ -1,4 +1,7 @@
-package verify
+// Package findings stores what was found: by scenarios in faults.json ([FaultTable]), and by
+// searches of schedules in explored.json ([Explorations]). What is read is what was
+// written, to the byte. Package verify has the words for it.
+package findings
 
 import (
 	"errors"
@@ -8,17 +11,18 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A Finding is what one scenario did to one scheme, a strategy with its lock.
 type Finding struct {
-	Scenario string  `json:"scenario"`
-	Subject  string  `json:"subject"` // the scheme
-	Verdict  Verdict `json:"verdict"`
+	Scenario string         `json:"scenario"`
+	Subject  string         `json:"subject"` // the scheme
+	Verdict  verify.Verdict `json:"verdict"`
 	// This and KeptOut: empty where nothing was observed, and in older files.
-	Harm    Harm    `json:"harm,omitempty"`
-	KeptOut KeptOut `json:"kept_out,omitempty"`
-	Why     string  `json:"why"` // one line
+	Harm    verify.Harm    `json:"harm,omitempty"`
+	KeptOut verify.KeptOut `json:"kept_out,omitempty"`
+	Why     string         `json:"why"` // one line
 	// Leases is for how many leases others were kept out, to half a lease, from when the
 	// lease began. It is not the same each time: 0.5 more or less is as good. It is 0
 	// where KeptOut is not Measured, and in older files.
@@ -39,10 +43,10 @@ type Finding struct {
 func (f Finding) Outcome() string {
 	kept := f.KeptOut.String()
 	switch {
-	case f.Leases > 0 && f.KeptOut == LeaseRanOut:
-		kept = Leases(f.Leases)
+	case f.Leases > 0 && f.KeptOut == verify.LeaseRanOut:
+		kept = leasesInWords(f.Leases)
 	case f.Leases > 0:
-		kept += ", " + Leases(f.Leases)
+		kept += ", " + leasesInWords(f.Leases)
 	}
 	return strings.TrimSuffix(f.Happened()+", "+kept, ", ")
 }
@@ -50,24 +54,24 @@ func (f Finding) Outcome() string {
 // InWords is both observations, in full.
 func (f Finding) InWords() string {
 	outcome := string(f.Harm)
-	if f.Harm == NoHarm {
+	if f.Harm == verify.NoHarm {
 		outcome = "no harm"
 	}
 	switch f.KeptOut {
 	case "":
 		return string(f.Verdict)
-	case NotAsked, NoLease:
+	case verify.NotAsked, verify.NoLease:
 		return outcome
-	case AtOnce:
+	case verify.AtOnce:
 		return outcome + "; others get in at once"
-	case OrdersFail:
+	case verify.OrdersFail:
 		return outcome + "; " + string(f.KeptOut)
-	case NeverIn:
+	case verify.NeverIn:
 		return outcome + "; others never get in"
 	}
 	outcome += "; others kept out " + string(f.KeptOut)
 	if f.Leases > 0 {
-		outcome += " (" + Leases(f.Leases) + ")"
+		outcome += " (" + leasesInWords(f.Leases) + ")"
 	}
 	return outcome
 }
@@ -80,8 +84,8 @@ func (f Finding) Happened() string {
 	return f.Harm.String()
 }
 
-// Leases is a number of leases in words.
-func Leases(n float64) string {
+// leasesInWords is a number of leases in words.
+func leasesInWords(n float64) string {
 	if n == 1 {
 		return "1 lease"
 	}
@@ -89,7 +93,9 @@ func Leases(n float64) string {
 }
 
 // observed reports whether the scenario was played, or cannot happen.
-func (f Finding) observed() bool { return f.Verdict != Stopped && f.Verdict != Unavailable }
+func (f Finding) observed() bool {
+	return f.Verdict != verify.Stopped && f.Verdict != verify.Unavailable
+}
 
 // consistent reports whether what was observed is known and agrees with the
 // verdict, or is absent.
@@ -97,27 +103,27 @@ func (f Finding) consistent() bool {
 	if f.Harm == "" && f.KeptOut == "" {
 		return true
 	}
-	return slices.Contains(Harms(), f.Harm) && slices.Contains(KeptOuts(), f.KeptOut) &&
-		f.Verdict == VerdictOf(f.Harm, f.KeptOut)
+	return slices.Contains(verify.Harms(), f.Harm) && slices.Contains(verify.KeptOuts(), f.KeptOut) &&
+		f.Verdict == verify.VerdictOf(f.Harm, f.KeptOut)
 }
 
-// FaultsSchema is the version of the faults.json format. Fields are added, never renamed.
-const FaultsSchema = 1
+// FaultSchema is the version of the faults.json format. Fields are added, never renamed.
+const FaultSchema = 1
 
-// Faults are the findings of scenarios as they are stored: the same marketsim on the same
-// machine finds the same again.
-type Faults struct {
+// A FaultTable has the findings of scenarios as they are stored: the same marketsim on the
+// same machine finds the same again.
+type FaultTable struct {
 	Schema    int            `json:"schema"`
 	Status    stored.Status  `json:"status"`
-	Manifest  FaultsManifest `json:"manifest"`
-	Scenarios []Scenario     `json:"scenarios"`
+	Manifest  FaultManifest  `json:"manifest"`
+	Scenarios []ScenarioInfo `json:"scenarios"`
 	// Names of schemes, in the order in which they are shown.
 	Subjects []string  `json:"subjects"`
 	Findings []Finding `json:"findings"` // scenario by scenario, one for each subject
 }
 
-// FaultsManifest says which program and which server made the findings.
-type FaultsManifest struct {
+// FaultManifest says which program and which server made the findings.
+type FaultManifest struct {
 	Version       string `json:"version"` // marketsim's
 	Go            string `json:"go"`
 	OS            string `json:"os"`      // GOOS/GOARCH
@@ -130,44 +136,44 @@ type FaultsManifest struct {
 }
 
 // Scenario is a scenario as it is stored.
-type Scenario struct {
+type ScenarioInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
-func (r *Faults) that(holds func(Finding) bool) []Finding {
+func (r *FaultTable) that(holds func(Finding) bool) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
 }
 
 // Of returns the findings of a scenario.
-func (r *Faults) Of(scenario string) []Finding {
+func (r *FaultTable) Of(scenario string) []Finding {
 	return r.that(func(f Finding) bool { return f.Scenario == scenario })
 }
 
 // Against returns the findings that speak against a subject, and how many could have.
-func (r *Faults) Against(subject string) (against []Finding, of int) {
+func (r *FaultTable) Against(subject string) (against []Finding, of int) {
 	played := r.that(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
-	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == NeverIn || f.Broken != "" }
+	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == verify.NeverIn || f.Broken != "" }
 	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
 }
 
 // finding is that of a scenario with a subject; a stopped one if there is none.
-func (r *Faults) finding(scenario, subject string) Finding {
+func (r *FaultTable) finding(scenario, subject string) Finding {
 	for _, f := range r.Findings {
 		if f.Scenario == scenario && f.Subject == subject {
 			return f
 		}
 	}
-	return Finding{Verdict: Stopped}
+	return Finding{Verdict: verify.Stopped}
 }
 
 // Keep copies what was observed before into a new result, so that only the rest is
 // played: what was not observed, is marked as kept or breaks a promise, and the cells of
 // the named scenarios and subjects. It refuses unknown names.
-func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
+func (r *FaultTable) Keep(before *FaultTable, scenarios, subjects []string) error {
 	for _, name := range scenarios {
-		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(r.Scenarios, func(s ScenarioInfo) bool { return s.Name == name }) {
 			return fmt.Errorf("scenario %s is not in that table: run it by itself", name)
 		}
 	}
@@ -191,7 +197,7 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 // Restore puts back what was observed before where nothing was observed now, marks it as
 // kept, and returns how many findings that are. The manifest stays that of the table;
 // versions of libraries that are new are added to it.
-func (r *Faults) Restore(before *Faults) (kept int) {
+func (r *FaultTable) Restore(before *FaultTable) (kept int) {
 	played := r.Manifest.Libraries
 	r.Manifest = before.Manifest
 	for module, was := range r.Manifest.Libraries {
@@ -209,14 +215,14 @@ func (r *Faults) Restore(before *Faults) (kept int) {
 }
 
 // Kept is how many findings are of an earlier run, because they could not be made again.
-func (r *Faults) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
+func (r *FaultTable) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
 
 // Missing is how many findings of each scenario are not made: the run ended
 // before that, or has not begun.
-func (r *Faults) Missing() map[string]int {
+func (r *FaultTable) Missing() map[string]int {
 	missing := map[string]int{}
 	for _, f := range r.Findings {
-		if f.Verdict == Stopped {
+		if f.Verdict == verify.Stopped {
 			missing[f.Scenario]++
 		}
 	}
@@ -224,20 +230,22 @@ func (r *Faults) Missing() map[string]int {
 }
 
 // Found is how many findings were made, and not prevented by the end of the run.
-func (r *Faults) Found() int {
-	return len(r.that(func(f Finding) bool { return f.Verdict != Stopped }))
+func (r *FaultTable) Found() int {
+	return len(r.that(func(f Finding) bool { return f.Verdict != verify.Stopped }))
 }
 
 // Broken returns the findings in which a lock broke a promise of its own.
-func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }
+func (r *FaultTable) Broken() []Finding {
+	return r.that(func(f Finding) bool { return f.Broken != "" })
+}
 
 // Write stores the result as indented JSON.
-func (r *Faults) Write(w io.Writer) error { return stored.Encode(w, "faults", r, " ") }
+func (r *FaultTable) Write(w io.Writer) error { return stored.Encode(w, "faults", r, " ") }
 
-// ReadFaults reads what Write stored, and refuses what Write would not have.
-func ReadFaults(r io.Reader) (*Faults, error) {
-	var res Faults
-	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultsSchema)
+// ReadFaultTable reads what Write stored, and refuses what Write would not have.
+func ReadFaultTable(r io.Reader) (*FaultTable, error) {
+	var res FaultTable
+	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultSchema)
 }
 
 // read reads what Write stored, and refuses what a later marketsim stored,
@@ -256,7 +264,7 @@ func read(r io.Reader, what, command string, into interface{ check() error }, sc
 	return nil
 }
 
-func (r *Faults) check() error {
+func (r *FaultTable) check() error {
 	if err := r.Status.Check(); err != nil {
 		return err
 	}
@@ -264,12 +272,12 @@ func (r *Faults) check() error {
 	for _, f := range r.Findings {
 		cell := [2]string{f.Scenario, f.Subject}
 		switch {
-		case !slices.Contains(Verdicts(), f.Verdict):
+		case !slices.Contains(verify.Verdicts(), f.Verdict):
 			return fmt.Errorf("unknown verdict %q of scenario %q with %q", f.Verdict, f.Scenario, f.Subject)
 		case !f.consistent():
 			return fmt.Errorf("scenario %q with %q: harm %q and kept_out %q do not go with the verdict %q", f.Scenario,
 				f.Subject, f.Harm, f.KeptOut, f.Verdict)
-		case f.Verdict == Stopped && r.Status == stored.Complete:
+		case f.Verdict == verify.Stopped && r.Status == stored.Complete:
 			return fmt.Errorf("scenario %q with %q was stopped in a result that says it is complete", f.Scenario, f.Subject)
 		case found[cell]:
 			return fmt.Errorf("two findings of scenario %q with %q", f.Scenario, f.Subject)

@@ -1,4 +1,4 @@
-package verify_test
+package findings_test
 
 import (
 	"bytes"
@@ -7,19 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 )
 
 // small is a complete table.
-func small() *verify.Faults {
-	return &verify.Faults{
-		Schema: verify.FaultsSchema, Status: stored.Complete, Manifest: verify.FaultsManifest{
+func small() *findings.FaultTable {
+	return &findings.FaultTable{
+		Schema: findings.FaultSchema, Status: stored.Complete, Manifest: findings.FaultManifest{
 			Version: "v1", Server: "redis", Libraries: map[string]string{"a.org/lock": "v1.0.0"},
 		},
-		Scenarios: []verify.Scenario{{"pause", "it pauses", "exclusive"}}, Subjects: []string{"watch", "set-px"},
-		Findings: []verify.Finding{
+		Scenarios: []findings.ScenarioInfo{{"pause", "it pauses", "exclusive"}}, Subjects: []string{"watch", "set-px"},
+		Findings: []findings.Finding{
 			{
 				Scenario: "pause", Subject: "watch", Verdict: verify.StuckForTTL, Harm: verify.NoHarm,
 				KeptOut: verify.LeaseRanOut, Why: "refused"},
@@ -31,10 +32,10 @@ func small() *verify.Faults {
 func TestResultIsReadAsWritten(t *testing.T) {
 	partial := small()
 	partial.Status, partial.Findings = stored.Interrupted, partial.Findings[:1]
-	for _, res := range []*verify.Faults{small(), partial} {
+	for _, res := range []*findings.FaultTable{small(), partial} {
 		var b bytes.Buffer
 		testkit.Succeeds(t, res.Write(&b))
-		again, err := verify.ReadFaults(&b)
+		again, err := findings.ReadFaultTable(&b)
 		if err != nil || !reflect.DeepEqual(again, res) {
 			t.Errorf("read %+v, %v; want %+v", again, err, res)
 		}
@@ -44,28 +45,28 @@ func TestResultIsReadAsWritten(t *testing.T) {
 func TestDamagedResultIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		says   string
-		damage func(*verify.Faults)
+		damage func(*findings.FaultTable)
 	}{
-		{"schema 2; this marketsim reads schema 1", func(r *verify.Faults) { r.Schema = 2 }},
-		{`unknown status "done"`, func(r *verify.Faults) { r.Status = "done" }},
-		{`unknown verdict "fine"`, func(r *verify.Faults) { r.Findings[0].Verdict = "fine" }},
-		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].Verdict = verify.Safe }},
-		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].Harm = "fire" }},
-		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].KeptOut = "" }},
-		{"was stopped in a result that says it is complete", func(r *verify.Faults) {
-			r.Findings[1] = verify.Finding{Scenario: "pause", Subject: "set-px", Verdict: verify.Stopped}
+		{"schema 2; this marketsim reads schema 1", func(r *findings.FaultTable) { r.Schema = 2 }},
+		{`unknown status "done"`, func(r *findings.FaultTable) { r.Status = "done" }},
+		{`unknown verdict "fine"`, func(r *findings.FaultTable) { r.Findings[0].Verdict = "fine" }},
+		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].Verdict = verify.Safe }},
+		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].Harm = "fire" }},
+		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].KeptOut = "" }},
+		{"was stopped in a result that says it is complete", func(r *findings.FaultTable) {
+			r.Findings[1] = findings.Finding{Scenario: "pause", Subject: "set-px", Verdict: verify.Stopped}
 		}},
-		{"two findings", func(r *verify.Faults) { r.Findings[1] = r.Findings[0] }},
-		{`with "set-px" is missing`, func(r *verify.Faults) { r.Findings = r.Findings[:1] }},
-		{"does not list", func(r *verify.Faults) { r.Subjects = r.Subjects[:1] }},
-		{"does not list", func(r *verify.Faults) { r.Scenarios = nil }},
-		{"listed twice", func(r *verify.Faults) { r.Subjects = append(r.Subjects, "watch") }},
+		{"two findings", func(r *findings.FaultTable) { r.Findings[1] = r.Findings[0] }},
+		{`with "set-px" is missing`, func(r *findings.FaultTable) { r.Findings = r.Findings[:1] }},
+		{"does not list", func(r *findings.FaultTable) { r.Subjects = r.Subjects[:1] }},
+		{"does not list", func(r *findings.FaultTable) { r.Scenarios = nil }},
+		{"listed twice", func(r *findings.FaultTable) { r.Subjects = append(r.Subjects, "watch") }},
 	} {
 		res := small()
 		c.damage(res)
 		var b bytes.Buffer
 		testkit.Succeeds(t, res.Write(&b))
-		if _, err := verify.ReadFaults(&b); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := findings.ReadFaultTable(&b); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -75,7 +76,7 @@ func TestDamagedResultIsRefused(t *testing.T) {
 		"unknown": strings.Replace(whole.String(), `"harm"`, `"hazm"`, 1), "later": `{"later":1,"schema":2}`,
 		"truncated": whole.String()[:whole.Len()/2], "trailing": whole.String() + "{}", "empty": "", "a list": "[]",
 	} {
-		_, err := verify.ReadFaults(strings.NewReader(text))
+		_, err := findings.ReadFaultTable(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read faults: ") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -85,19 +86,19 @@ func TestDamagedResultIsRefused(t *testing.T) {
 // TestKeptAndRestored: only what is missing, was kept before or is named is left to play,
 // and what nothing was observed of then is as before, with a mark.
 func TestKeptAndRestored(t *testing.T) {
-	fresh := func() *verify.Faults { // two scenarios, of which the table has one
+	fresh := func() *findings.FaultTable { // two scenarios, of which the table has one
 		r := small()
-		r.Manifest = verify.FaultsManifest{Version: "v2", Libraries: map[string]string{"a.org/lock": "v1.2.0"}}
-		r.Scenarios = append(r.Scenarios, verify.Scenario{Name: "cut"})
+		r.Manifest = findings.FaultManifest{Version: "v2", Libraries: map[string]string{"a.org/lock": "v1.2.0"}}
+		r.Scenarios = append(r.Scenarios, findings.ScenarioInfo{Name: "cut"})
 		r.Findings = nil
 		for _, sc := range []string{"pause", "cut"} {
 			for _, s := range []string{"watch", "set-px"} {
-				r.Findings = append(r.Findings, verify.Finding{Scenario: sc, Subject: s, Verdict: verify.Stopped, Why: "not yet"})
+				r.Findings = append(r.Findings, findings.Finding{Scenario: sc, Subject: s, Verdict: verify.Stopped, Why: "not yet"})
 			}
 		}
 		return r
 	}
-	sound := func() *verify.Faults {
+	sound := func() *findings.FaultTable {
 		r := small()
 		r.Findings[1].Broken = "" // or it is played again: its lock may have been mended
 		return r
@@ -105,10 +106,10 @@ func TestKeptAndRestored(t *testing.T) {
 	marked := sound()
 	marked.Findings[1].Kept = "no etcd"
 	lacking := sound()
-	lacking.Findings[0] = verify.Finding{Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable}
+	lacking.Findings[0] = findings.Finding{Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable}
 	for _, c := range []struct {
 		name                string
-		before              *verify.Faults
+		before              *findings.FaultTable
 		scenarios, subjects []string
 		missing             map[string]int
 		kept                int // where nothing can be played
@@ -158,5 +159,5 @@ func FuzzReadFaults(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(seed)
-	f.Fuzz(func(t *testing.T, data []byte) { testkit.ReadAgain(t, data, verify.ReadFaults) })
+	f.Fuzz(func(t *testing.T, data []byte) { testkit.ReadAgain(t, data, findings.ReadFaultTable) })
 }

@@ -1,24 +1,13 @@
-package results
+package reference
 
 import (
-	"embed"
 	"encoding/csv"
 	"path"
 	"slices"
 	"strings"
 	"unicode"
-)
 
-// libraries.csv owns what is known of each library's lock, and judged/programs.csv says
-// which library each judged program is about. A test writes the table of docs/libraries.md
-// from the first.
-var (
-	//go:embed libraries.csv
-	libraryRows string
-	//go:embed judged/programs.csv
-	programRows string
-	//go:embed judged/*/explored.json
-	judged embed.FS
+	"github.com/marketsim/marketsim/results"
 )
 
 // A Library is a lock that people use, and what marketsim knows of it.
@@ -36,7 +25,7 @@ type Library struct {
 
 // Libraries are the rows of libraries.csv, in their order.
 func Libraries() (all []Library) {
-	for _, row := range rowsOf(libraryRows) {
+	for _, row := range rowsOf(results.LibrariesCSV) {
 		all = append(all, Library{
 			Name: row[0], Source: row[1], Names: strings.Split(row[2], ";"), Scheme: row[3],
 			Known: row[4], Code: row[5], Scenario: row[6], Lock: row[7],
@@ -69,9 +58,9 @@ type JudgedProgram struct {
 
 // JudgedPrograms are the rows of judged/programs.csv with what was found.
 func JudgedPrograms() (all []JudgedProgram) {
-	for _, row := range rowsOf(programRows) {
-		// Cannot fail: a test reads all.
-		found, _ := judged.ReadFile(path.Join("judged", row[0], "explored.json"))
+	programs, _ := results.Judged.ReadFile("judged/programs.csv") // cannot fail: it is a part of this program
+	for _, row := range rowsOf(string(programs)) {
+		found, _ := results.Judged.ReadFile(path.Join("judged", row[0], "explored.json"))
 		all = append(all, JudgedProgram{
 			Name: row[0], Names: strings.Split(row[1], ";"), Library: row[2], Explored: string(found),
 		})

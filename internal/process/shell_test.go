@@ -1,4 +1,4 @@
-package verify_test
+package process_test
 
 import (
 	"os/exec"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/internal/process"
 )
 
 // TestShell: what is shown to be pasted is on one line, and a shell reads what was typed.
@@ -21,7 +21,7 @@ func TestShell(t *testing.T) {
 		`$'\x1b[2J'`:                   {"\x1b[2J"},
 		`'a|b' 'c&d' 'e>f' '(g)' '~h'`: {"a|b", "c&d", "e>f", "(g)", "~h"},
 	} {
-		if got := verify.Shell(words...); got != want {
+		if got := process.ShellLine(words...); got != want {
 			t.Errorf("%q is typed as %s, want %s", words, got, want)
 		}
 		if missing != nil {
@@ -31,12 +31,5 @@ func TestShell(t *testing.T) {
 		if again := strings.Split(strings.TrimSuffix(string(read), "\x00"), "\x00"); !slices.Equal(again, words) {
 			t.Errorf("a shell reads %s as %q, %v; want %q", want, again, err, words)
 		}
-	}
-
-	token := "x4/python3_" + strings.Repeat("a", 200) + "/lock/d1"
-	judged := &verify.Explorations{Judged: true, Asked: []string{"--lease", "2s"}}
-	want := "marketsim judge --lease 2s --replay " + token + " -- python3 'my lock.py'"
-	if got := judged.Again(verify.Explored{Scheme: "python3 'my lock.py'", Token: token}); got != want {
-		t.Errorf("a judged program is played again by %s, want %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
-package market_test
+package marketstore_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -9,18 +10,60 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/marketstore"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 )
+
+func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
+
+// world is a market of three accounts with 100 coins each. User 1 owns a batch of items.
+type world struct {
+	testing.TB
+	ctx  context.Context
+	conn *redisconn.Conn
+	keys market.Keys
+}
+
+func newWorld(t testing.TB, s *backend.Server) *world {
+	t.Helper()
+	w := &world{TB: t, ctx: t.Context(), conn: testkit.Dial(t, s), keys: testkit.Keys(t)}
+	w.must(marketstore.Seed(w.ctx, w.conn, w.keys, market.Opening{Accounts: 3, Funds: 100}))
+	_, err := marketstore.Mint(w.ctx, w.conn, w.keys, 1)
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) do(command ...any) {
+	w.Helper()
+	w.must(w.conn.Do(w.ctx, command...).Err())
+}
+
+// present lists the keys under a prefix.
+func (w *world) present(prefix string) []string {
+	w.Helper()
+	found, err := w.conn.Keys(w.ctx, prefix+"*").Result()
+	w.must(err)
+	slices.Sort(found)
+	return found
+}
 
 func TestSeedRefusesAClaimedPrefix(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
 		before, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
 		w.must(err)
-		err = market.Seed(w.ctx, w.conn, w.keys, market.Opening{Accounts: 3, Funds: 7})
-		if !errors.Is(err, market.ErrOccupied) {
-			t.Errorf("Seed: %v, want %v", err, market.ErrOccupied)
+		err = marketstore.Seed(w.ctx, w.conn, w.keys, market.Opening{Accounts: 3, Funds: 7})
+		if !errors.Is(err, marketstore.ErrOccupied) {
+			t.Errorf("Seed: %v, want %v", err, marketstore.ErrOccupied)
 		}
 		after, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
 		w.must(err)
@@ -33,23 +76,23 @@ func TestSeedRefusesAClaimedPrefix(t *testing.T) {
 func TestSeedMakesAndNotesAccounts(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn, keys := testkit.Dial(t, s), testkit.Keys(t)
-		if _, err := market.ReadMade(t.Context(), conn, keys); !errors.Is(err, redis.Nil) {
+		if _, err := marketstore.ReadNote(t.Context(), conn, keys); !errors.Is(err, redis.Nil) {
 			t.Errorf("ReadMade of nothing: %v, want %v", err, redis.Nil)
 		}
 		const accounts = 2500 // several pipelines
 		opening := market.Opening{Accounts: accounts, Funds: 7, Strategy: "fine"}
-		testkit.Succeeds(t, market.Seed(t.Context(), conn, keys, opening))
+		testkit.Succeeds(t, marketstore.Seed(t.Context(), conn, keys, opening))
 		for _, id := range []market.UserID{1, 1000, 1001, accounts} {
 			if funds, err := conn.HGet(t.Context(), keys.User(id), "funds").Int(); err != nil || funds != 7 {
 				t.Errorf("user %d holds %d, %v", id, funds, err)
 			}
 		}
-		first, err := market.Mint(t.Context(), conn, keys, 9)
+		first, err := marketstore.Mint(t.Context(), conn, keys, 9)
 		if err != nil || first != 1 {
 			t.Errorf("Mint = %d, %v; want 1", first, err)
 		}
-		made, err := market.ReadMade(t.Context(), conn, keys)
-		want := market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}
+		made, err := marketstore.ReadNote(t.Context(), conn, keys)
+		want := market.RunNote{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}
 		if err != nil || !reflect.DeepEqual(made, want) {
 			t.Errorf("ReadMade = %+v, %v; want %+v", made, err, want)
 		}
@@ -59,12 +102,12 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.do("hdel", w.keys.Run(), "items", "strategy")
-	made, err := market.ReadMade(w.ctx, w.conn, w.keys)
-	if err != nil || !reflect.DeepEqual(made, market.Made{Accounts: 3}) {
+	made, err := marketstore.ReadNote(w.ctx, w.conn, w.keys)
+	if err != nil || !reflect.DeepEqual(made, market.RunNote{Accounts: 3}) {
 		t.Errorf("interrupted: %+v, %v", made, err)
 	}
 	w.do("hset", w.keys.Run(), "accounts", "few")
-	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err == nil {
+	if made, err := marketstore.ReadNote(w.ctx, w.conn, w.keys); err == nil {
 		t.Errorf("foreign: %+v and no error", made)
 	}
 }
@@ -73,12 +116,12 @@ func TestOccupiedFindsForeignKeys(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn, keys := testkit.Dial(t, s), testkit.Keys(t)
 		conn.Set(t.Context(), "other:"+keys.Prefix(), 1, 0)
-		if err := market.Occupied(t.Context(), conn, keys); err != nil {
+		if err := marketstore.Occupied(t.Context(), conn, keys); err != nil {
 			t.Errorf("Occupied of a free prefix: %v", err)
 		}
 		conn.Set(t.Context(), keys.Prefix()+"foreign", 1, 0)
-		if err := market.Occupied(t.Context(), conn, keys); !errors.Is(err, market.ErrOccupied) {
-			t.Errorf("Occupied of a taken prefix: %v, want %v", err, market.ErrOccupied)
+		if err := marketstore.Occupied(t.Context(), conn, keys); !errors.Is(err, marketstore.ErrOccupied) {
+			t.Errorf("Occupied of a taken prefix: %v, want %v", err, marketstore.ErrOccupied)
 		}
 	})
 }
@@ -86,7 +129,7 @@ func TestOccupiedFindsForeignKeys(t *testing.T) {
 func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
-		w.lists(1, 30, nil)
+		w.must(marketstore.Offer(w.ctx, w.conn, w.keys, market.Listing{Item: 1, Seller: 1, Price: 30}))
 		w.do("set", w.keys.Lock("market"), "held")
 		prefix := w.keys.Prefix()
 		neighbours := []string{prefix[:len(prefix)-1], prefix[:len(prefix)-1] + "2:run", "users:1", prefix + "foreign"}
@@ -95,10 +138,10 @@ func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
 		}
 		owned := len(w.present(prefix)) - 1 // less the foreign key
 
-		made, err := market.ReadMade(w.ctx, w.conn, w.keys)
+		made, err := marketstore.ReadNote(w.ctx, w.conn, w.keys)
 		w.must(err)
 		locks := []string{w.keys.Lock("market"), w.keys.Lock("none")}
-		removed, err := market.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks))
+		removed, err := marketstore.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks))
 		if err != nil || removed != int64(owned) {
 			t.Errorf("Remove = %d, %v; want %d", removed, err, owned)
 		}
@@ -108,7 +151,7 @@ func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
 		if n, err := w.conn.Exists(w.ctx, neighbours...).Result(); err != nil || n != int64(len(neighbours)) {
 			t.Errorf("%d of %d neighbours are left, %v", n, len(neighbours), err)
 		}
-		if removed, err := market.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks)); err != nil || removed != 0 {
+		if removed, err := marketstore.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks)); err != nil || removed != 0 {
 			t.Errorf("second Remove = %d, %v; want 0", removed, err)
 		}
 	})
