@@ -1,9 +1,11 @@
 package bench_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,10 +13,42 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/internal/load"
+	"github.com/marketsim/marketsim/internal/load/loadtest"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 )
+
+func TestMain(m *testing.M) {
+	redisconn.QuietLogs()
+	testkit.VerifyNoLeaks(m)
+}
+
+// TestMeasure: a row is measured on the server of a URL, where no key stays, and mistakes are
+// told from failures.
+func TestMeasure(t *testing.T) {
+	s := testkit.Local(t)
+	url := "redis://:" + s.Target.Password + "@" + s.Target.Addr
+	open := testkit.Must(strategies.Builtin().Parse("lua"))(t).OpenFor
+	o := bench.Options{URL: url, Private: true, Duration: 20 * time.Millisecond, Load: result.Load{Hot: 2}}
+	row, err := bench.Measure(t.Context(), open, result.Mix{Buyers: 2}, o)
+	if err != nil || row.Name() != "own 0x2 hot=2" || row.Status != "complete" || !row.Audit.OK {
+		t.Errorf("the row is %+v, %v", row, err)
+	}
+
+	_, err = bench.Measure(t.Context(), open, result.Mix{Sellers: 1, Buyers: 2}, o)
+	if !errors.Is(err, bench.ErrPoint) || !strings.Contains(err.Error(), "want 0 sellers") {
+		t.Errorf("sellers of hot items: %v", err)
+	}
+
+	o.URL = "localhost:1"
+	_, err = bench.Measure(t.Context(), open, result.Mix{Buyers: 2}, o)
+	if !errors.Is(err, redisconn.ErrURL) {
+		t.Errorf("a URL without redis://: %v", err)
+	}
+}
 
 // BenchmarkPurchase measures every strategy under the book's loads. An operation is one
 // purchase made, by any of the buyers, while the sellers list beside them; retries and
@@ -27,7 +61,7 @@ import (
 // audit must pass: a strategy that is safe and loses something fails the benchmark. That
 // unsafe loses something is what it is for.
 func BenchmarkPurchase(b *testing.B) {
-	server := bench.StartServer(b)
+	server := loadtest.StartServer(b)
 	fmt.Printf("backend: %s\n", server.Name) // a line of configuration, to benchstat
 	if server.Name == backend.NameEmbedded {
 		fmt.Fprintln(os.Stderr, server.Describe())
@@ -44,9 +78,9 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.StopTimer()
 	b.ResetTimer()
 	p := result.Point{Strategy: spec.String(), Mix: mix}
-	ctx, subject := bench.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
-	row, err := bench.Run(ctx, p, bench.Options{
-		Subject: subject, Duration: 24 * time.Hour, Seed: bench.DefaultSeed,
+	ctx, subject := loadtest.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
+	row, err := load.Measure(ctx, p, load.Options{
+		Subject: subject, Duration: 24 * time.Hour, Seed: load.DefaultSeed,
 		Keys: testkit.Keys(b), Servers: connect.Servers{Market: server.Dialer("")}, Private: server.Name != backend.NameURL,
 	})
 	if err != nil {
@@ -71,9 +105,9 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 
 // timed runs a benchmark's clock while the workers of a row work: from the last Purchaser
 // that is opened to the first that is closed. So the clock decides how long the benchmark
-// goes on, and the rest of bench.Run is not on it.
+// goes on, and the rest of load.Measure is not on it.
 func timed(b *testing.B, spec strategies.Spec, purchasers int) strategies.Spec {
-	return bench.Opening(spec, func(open bench.Opener) bench.Opener {
+	return loadtest.Opening(spec, func(open loadtest.Opener) loadtest.Opener {
 		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
 			p, closer, err := open(env)
 			purchasers--

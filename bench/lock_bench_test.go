@@ -14,9 +14,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/load/loadtest"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -42,7 +42,7 @@ import (
 //
 // ZooKeeper and etcd are asked over connections that are not counted.
 func BenchmarkLock(b *testing.B) {
-	server := bench.StartServer(b)
+	server := loadtest.StartServer(b)
 	for _, kind := range catalogue.Full().Locks {
 		if len(kind.NewerCommands(nil)) > 0 {
 			b.Logf("lock %s is left out: it needs a newer server", kind.Name)

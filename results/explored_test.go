@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -156,7 +156,7 @@ func safeSchemes(all []findings.Exploration) string {
 			}
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", of[0].Scheme, strings.Join(nothing, ", "),
-			strings.Join(something, ", "), view.Number(float64(schedules), result.Number))
+			strings.Join(something, ", "), view.Number(float64(schedules), metric.Plain))
 	}
 
 	var found []string

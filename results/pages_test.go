@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 )
@@ -118,24 +119,24 @@ func rewrite(t *testing.T, path, before, after string) {
 
 // bookTable is the largest of the book's tables beside what was measured, with
 // how many claims hold.
-func bookTable(t *testing.T, run *result.Run) string {
+func bookTable(t *testing.T, run *runs.Run) string {
 	t.Helper()
-	verdicts := map[result.Judgment]int{}
+	verdicts := map[runs.Judgment]int{}
 	for _, c := range run.Claims {
 		verdicts[c.Verdict]++
 	}
 	var others []string
 	for _, v := range []struct {
-		verdict result.Judgment
+		verdict runs.Judgment
 		words   string
-	}{{result.DoesNot, "%d fail"}, {result.NotDecided, "%d are undecided"}, {result.NotJudged, "%d are not judged"}} {
+	}{{runs.DoesNot, "%d fail"}, {runs.NotDecided, "%d are undecided"}, {runs.NotJudged, "%d are not judged"}} {
 		if n := verdicts[v.verdict]; n > 0 {
 			others = append(others, fmt.Sprintf(v.words, n))
 		}
 	}
 	return markdown(t, view.BookTable(run)) + fmt.Sprintf(
 		"\n%d of the book's %d claims hold, %s. The tolerances were set beforehand.\n",
-		verdicts[result.Holds], len(run.Claims), and(others))
+		verdicts[runs.Holds], len(run.Claims), and(others))
 }
 
 // markdown is a table alone.
@@ -154,11 +155,11 @@ func faultsTable(t *testing.T, faults *findings.FaultTable, now string) string {
 
 // rowsTable fills a table of a run in anew: its rows, as a report names them, and the
 // headings of its columns are chosen by whoever wrote the page.
-func rowsTable(t *testing.T, run *result.Run, now string) string {
-	groups, metrics := run.Groups(), result.Metrics()
+func rowsTable(t *testing.T, run *runs.Run, now string) string {
+	groups, metrics := run.Groups(), metric.All()
 	return filled(t, now, func(name, heading string) string {
-		g := slices.IndexFunc(groups, func(g result.Group) bool { return g.Name() == name })
-		m := slices.IndexFunc(metrics, func(m result.Metric) bool { return m.Heading == heading })
+		g := slices.IndexFunc(groups, func(g runs.Group) bool { return g.Name() == name })
+		m := slices.IndexFunc(metrics, func(m metric.Metric) bool { return m.Heading == heading })
 		if g < 0 || m < 0 {
 			t.Fatalf("a page shows %q of row %q, which the run does not have", heading, name)
 		}
@@ -204,7 +205,7 @@ func finding(t *testing.T, faults *findings.FaultTable, scenario, lock string) f
 
 // comparedIn is what the stored runs say of a command's second strategy against its
 // first, for each mix under its load.
-func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string {
+func comparedIn(t *testing.T, runs map[string]*runs.Run, part []string) string {
 	t.Helper()
 	places, load := []string{"5x5"}, ""
 	if found := mixes.FindStringSubmatch(part[4]); found != nil {
@@ -235,7 +236,7 @@ func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string
 }
 
 // between is what a run says of two strategies in a place, if it compares them.
-func between(run *result.Run, a, b, place string) (compare.Comparison, bool) {
+func between(run *runs.Run, a, b, place string) (compare.Comparison, bool) {
 	for _, c := range compare.Of(run) {
 		switch {
 		case c.Place != place:

@@ -11,6 +11,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -90,19 +92,19 @@ func latest(t *testing.T, pattern string) string {
 
 // medianOf is a metric of a strategy under a mix: the median of its rounds, as
 // reports print it.
-func medianOf(t *testing.T, run *result.Run, strategy string, mix result.Mix, metric string) string {
+func medianOf(t *testing.T, run *runs.Run, strategy string, mix result.Mix, name string) string {
 	t.Helper()
 	groups := run.Groups()
-	i := slices.IndexFunc(groups, func(g result.Group) bool { return g.Spec() == strategy && g.Mix == mix })
+	i := slices.IndexFunc(groups, func(g runs.Group) bool { return g.Spec() == strategy && g.Mix == mix })
 	if i < 0 {
 		t.Fatalf("the run has no %s at %s", strategy, mix)
 	}
-	m := result.MetricNamed(metric)
+	m := metric.ByName(name)
 	return view.Number(compare.Median(groups[i].Values(m)).Center, m.Unit)
 }
 
 // only is a run with some of its strategies at 5x5, each compared with the first.
-func only(t *testing.T, run *result.Run, strategies ...string) *result.Run {
+func only(t *testing.T, run *runs.Run, strategies ...string) *runs.Run {
 	t.Helper()
 	less := *run
 	less.Rows, less.Manifest.Config.Points = nil, nil
@@ -157,9 +159,9 @@ func output(t *testing.T, command string, d *view.Doc, most int) string {
 }
 
 // factsInSentences writes the numbers and names of README's findings into its sentences.
-func factsInSentences(t *testing.T, readme string, book, strategies *result.Run) {
+func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 	t.Helper()
-	times := func(run *result.Run, a, b, place string) string {
+	times := func(run *runs.Run, a, b, place string) string {
 		c := comparedWith(t, run, a, b, place)
 		return fmt.Sprintf("%.2g", c.Ratio)
 	}
@@ -178,21 +180,21 @@ func factsInSentences(t *testing.T, readme string, book, strategies *result.Run)
 	inSentence(t, readme,
 		"locks made with %s keep the promises that were tested; %s, wrong on purpose, does not.", kept, broken)
 
-	verdicts := map[result.Judgment][]string{}
+	verdicts := map[runs.Judgment][]string{}
 	for _, c := range book.Claims {
 		verdicts[c.Verdict] = append(verdicts[c.Verdict], fmt.Sprintf("*%s* (%d)", c.Text, c.ID))
 	}
-	if len(verdicts[result.NotDecided]) > 0 {
-		t.Errorf("README does not say which claims are not decided: %s", verdicts[result.NotDecided])
+	if len(verdicts[runs.NotDecided]) > 0 {
+		t.Errorf("README does not say which claims are not decided: %s", verdicts[runs.NotDecided])
 	}
 	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no order waited "+
-		"long enough for a lock's time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[result.Holds])),
-		and(verdicts[result.DoesNot]), and(verdicts[result.NotJudged]))
+		"long enough for a lock's time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[runs.Holds])),
+		and(verdicts[runs.DoesNot]), and(verdicts[runs.NotJudged]))
 }
 
 // comparedWith is what a run says of two strategies in a place, with the second
 // as the first's base.
-func comparedWith(t *testing.T, run *result.Run, a, b, place string) compare.Comparison {
+func comparedWith(t *testing.T, run *runs.Run, a, b, place string) compare.Comparison {
 	t.Helper()
 	less := *run
 	margin := 0.0
@@ -258,7 +260,7 @@ func inSentence(t *testing.T, page, sentence string, values ...string) {
 
 // inWords is the figure of a run's throughput with the ways alone, for readers
 // who do not know their names.
-func inWords(t *testing.T, run *result.Run) view.Figure {
+func inWords(t *testing.T, run *runs.Run) view.Figure {
 	figures, m := view.Figures(run), run.Manifest
 	f := figures[slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "throughput" })]
 	f.Title = "Purchases a second, by how buyers keep out of each other's way"

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/book"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -63,7 +64,7 @@ func TestStored(t *testing.T) {
 		if len(claims) == 0 {
 			continue
 		}
-		run.Claims = bench.Judge(run)
+		run.Claims = book.Judge(run)
 		if *update {
 			var again bytes.Buffer
 			testkit.Succeeds(t, run.Write(&again))
@@ -147,18 +148,18 @@ func text(t *testing.T, path string) string {
 }
 
 // readRuns reads every stored run, by its folder.
-func readRuns(t *testing.T) map[string]*result.Run {
+func readRuns(t *testing.T) map[string]*runs.Run {
 	t.Helper()
-	runs := map[string]*result.Run{}
+	runs := map[string]*runs.Run{}
 	for _, path := range glob(t, "*/run.json") {
 		runs[filepath.Dir(path)] = readRun(t, filepath.Dir(path))
 	}
 	return runs
 }
 
-func readRun(t *testing.T, folder string) *result.Run {
+func readRun(t *testing.T, folder string) *runs.Run {
 	t.Helper()
-	run, err := result.ReadRun(strings.NewReader(text(t, filepath.Join(folder, "run.json"))))
+	run, err := runs.Read(strings.NewReader(text(t, filepath.Join(folder, "run.json"))))
 	if err != nil {
 		t.Fatalf("%s: %v", folder, err)
 	}
@@ -173,7 +174,7 @@ func readFaults(t *testing.T) *findings.FaultTable {
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or
 // in ten thousand, comes at the rates of the book's rows.
 func TestRareEvents(t *testing.T) {
-	rate := result.MetricNamed("commands_per_second")
+	rate := metric.ByName("commands_per_second")
 	low, high := math.Inf(1), 0.0
 	for _, r := range readRun(t, glob(t, "book-*")[0]).Rows {
 		low, high = min(low, rate.Of(&r)), max(high, rate.Of(&r))

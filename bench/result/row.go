@@ -1,16 +1,14 @@
-// Package result holds what a run came to, as it is stored. It measures nothing. Warnings
-// of a row are codes and values, for which package view has the words.
+// Package result holds what a measurement came to. It measures nothing: package bench does.
 //
 // A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load.
-// A [Row] is one measurement of it. A [Run] holds its rows round by round, and
-// [Run.Groups] are those of each Point. [Metrics] is the one list of numbers of a
-// row, for tables, CSV, medians and sweeps: a new one is a field of Row, the line
-// that counts it and a line there.
+// A [Row] is one measurement of it, and what marketsim stores as JSON. A [Warning] of a row is
+// a code and a value, for which marketsim's reports have the words.
 package result
 
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -116,9 +114,10 @@ func (l Load) String() string {
 // with what began in it: see bench.
 type Row struct {
 	Point
-	Trial   int           `json:"trial"` // from 1
-	Status  stored.Status `json:"status"`
-	Seconds float64       `json:"seconds"` // measured time
+	Trial int `json:"trial"` // from 1
+	// Status is "complete", "incomplete" (the environment failed) or "interrupted" (by the user).
+	Status  string  `json:"status"`
+	Seconds float64 `json:"seconds"` // measured time
 	// Elsewhere: programs of --exec traded, which tell nothing of their locks and
 	// commands but, if they like, retries.
 	Elsewhere bool `json:"elsewhere,omitempty"`
@@ -328,15 +327,6 @@ func (r *Row) Disturbed() float64 {
 	return 0
 }
 
-// Disturbance says in words what other processes took, from shares that are not empty.
-func Disturbance(shares []float64) string {
-	took := fmt.Sprintf("%.0f%%", 100*slices.Min(shares))
-	if most := fmt.Sprintf("%.0f%%", 100*slices.Max(shares)); most != took {
-		took = strings.TrimSuffix(took, "%") + " to " + most
-	}
-	return "other processes took " + took + " of this machine's time"
-}
-
 // Problem says why the numbers of a row must not be judged, in words that follow its
 // name; empty: they may be judged.
 func (r *Row) Problem() string {
@@ -366,8 +356,8 @@ func (r *Row) Made() int64 {
 // Steadiness is the purchases of the second half of a row over those of its first; NaN
 // where they are too few to tell.
 func (r *Row) Steadiness() float64 {
-	if r.Bought < EnoughPurchases {
-		return nan
+	if !r.EnoughPurchases() {
+		return math.NaN()
 	}
 	var first, second, at float64
 	for i, n := range r.Course {
@@ -381,8 +371,8 @@ func (r *Row) Steadiness() float64 {
 	return min(second/first, 1000) // no infinity: JSON has none
 }
 
-// EnoughPurchases is how many a row needs before its halves and tails say something.
-const EnoughPurchases = 250
+// EnoughPurchases reports whether a row has so many that its halves and tails say something.
+func (r *Row) EnoughPurchases() bool { return r.Bought >= 250 }
 
 // Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought
 // the same, 1/n if one of n did.
@@ -399,24 +389,10 @@ func (r *Row) Jain() float64 {
 // under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }
 
-func (r *Row) check() error {
-	switch {
-	case r.Strategy == "":
-		return fmt.Errorf("it names no strategy")
-	case r.Mix.Buyers < 1 || r.Mix.Sellers < 1 && r.Hot == 0:
-		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
-	case r.Trial < 1:
-		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
-	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:
-		return fmt.Errorf("contended_beside is %d, of %d", r.ContendedBeside, r.Refused["contended"])
+// ratio is NaN if b is 0.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return math.NaN()
 	}
-	for _, m := range Metrics() {
-		if v := m.Of(r); v < 0 {
-			return fmt.Errorf("%s is %v, and cannot be negative", m.Name, v)
-		}
-	}
-	if i := slices.IndexFunc(r.Course, func(n int64) bool { return n < 0 }); i >= 0 {
-		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
-	}
-	return r.Status.Check()
+	return a / b
 }

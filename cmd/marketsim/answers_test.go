@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/runs"
 )
 
 // The commands of docs/answers.md that measure, each with what it finds if that is
@@ -91,7 +91,7 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 
 // sameVerdict returns an error if the run's first comparison, the one that was asked for,
 // is the opposite of what is stored.
-func sameVerdict(run *result.Run, stored []string) (string, error) {
+func sameVerdict(run *runs.Run, stored []string) (string, error) {
 	all := compare.Of(run)
 	if len(all) == 0 || strings.Fields(all[0].Place)[0] != stored[1] { // under the load of the command
 		return "", fmt.Errorf("the page says %q, and the run has the comparisons %v", stored[0], all)

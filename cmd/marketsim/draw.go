@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -123,12 +123,12 @@ type named struct {
 }
 
 func draw(w io.Writer, format string, all ...named) error {
-	var runs []view.Named
+	var measured []view.Named
 	var docs []*view.Doc
 	for _, one := range all {
 		switch d := one.drawing.(type) {
-		case *result.Run:
-			runs = append(runs, view.Named{Name: one.name, Run: d})
+		case *runs.Run:
+			measured = append(measured, view.Named{Name: one.name, Run: d})
 			docs = append(docs, view.Run(d))
 		case *findings.FaultTable:
 			docs = append(docs, view.Faults(d))
@@ -138,14 +138,14 @@ func draw(w io.Writer, format string, all ...named) error {
 	}
 	switch format {
 	case asCSV, asGobench:
-		if len(runs) < len(all) {
+		if len(measured) < len(all) {
 			return usagef("%s is for runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))
 		}
 		if format == asCSV {
-			return view.CSV(w, runs...)
+			return view.CSV(w, measured...)
 		}
-		for _, run := range runs {
+		for _, run := range measured {
 			if err := view.Gobench(w, run.Run); err != nil {
 				return err
 			}

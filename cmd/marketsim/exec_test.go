@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -91,7 +92,7 @@ func TestExec(t *testing.T) {
 		filepath.Join(adapters, "python.py"), "redis://:"+secret+"@localhost", "--password", secret)
 	for _, name := range []string{"round_trips_per_purchase", "commands_per_second", "retries", "polls",
 		"lock_wait_ms_mean", "background_commands_per_second", "client_us"} {
-		if n := result.MetricNamed(name).Of(&py); !math.IsNaN(n) {
+		if n := metric.ByName(name).Of(&py); !math.IsNaN(n) {
 			t.Errorf("%s of a program is %v, and cannot be known", name, n)
 		}
 	}

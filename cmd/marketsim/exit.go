@@ -10,10 +10,10 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -50,7 +50,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitFine
-	case errors.Is(err, errViolation), errors.Is(err, bench.ErrWrong):
+	case errors.Is(err, errViolation), errors.Is(err, load.ErrWrong):
 		return exitViolation
 	case isUsage(err):
 		return exitUsage
@@ -62,7 +62,7 @@ func exitCode(err error) int {
 
 func isUsage(err error) bool {
 	_, asked := errors.AsType[usageError](err)
-	_, point := errors.AsType[*bench.PointError](err)
+	_, point := errors.AsType[*load.PointError](err)
 	return asked || point || slices.ContainsFunc([]error{
 		strategies.ErrSpec, market.ErrPrefix, redisconn.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,

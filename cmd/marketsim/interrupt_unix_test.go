@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -175,7 +175,7 @@ func TestInterruptedRounds(t *testing.T) {
 		t.Errorf("%s with %d rounds", res.Status, n)
 	}
 	for _, c := range res.Claims {
-		if c.Verdict != result.NotDecided && c.Verdict != result.NotJudged || c.Low != nil {
+		if c.Verdict != runs.NotDecided && c.Verdict != runs.NotJudged || c.Low != nil {
 			t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
 		}
 	}

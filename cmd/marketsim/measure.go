@@ -15,14 +15,17 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/book"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/marketstore"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
@@ -51,12 +54,12 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	run := &result.Run{Schema: result.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
+	run := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
 	p.passwords.hideIn(run)
 	wrong, failure := p.rounds(ctx, plan, on, run)
 	failure = plan.rights().explain(ctx, failure)
 	if len(plan.config.Reproduces) > 0 {
-		run.Claims = bench.Judge(run)
+		run.Claims = book.Judge(run)
 	}
 	finished := plan.out.finish(p, run)
 	if plan.options.Keep && len(run.Rows) > 0 {
@@ -66,7 +69,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
 	}
 	if failure == nil && run.Status == stored.Complete {
-		failure = bench.NothingBought(run.Rows, plan.options.Duration)
+		failure = load.NothingBought(run.Rows, plan.options.Duration)
 		if plan.sloFails {
 			wrong = errors.Join(wrong, missed(run))
 		}
@@ -81,12 +84,12 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 const mostLate = 0.01 // of the orders at a rate: with more the SLO is missed
 
 // missed is an error for each point that misses the SLO.
-func missed(run *result.Run) (err error) {
-	late := result.MetricNamed("late_share")
+func missed(run *runs.Run) (err error) {
+	late := metric.ByName("late_share")
 	for _, g := range run.Groups() {
 		if share := compare.Median(g.Values(late)).Center; share > mostLate {
 			err = errors.Join(err, fmt.Errorf("%w: %s misses its SLO: %s of its orders are late", errViolation, g.Name(),
-				view.Number(share, result.Share)))
+				view.Number(share, metric.Percent)))
 		}
 	}
 	return err
@@ -134,7 +137,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	return onOneSlot(on.market, plan.options.Keys)
 }
 
-func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
+func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
 	o.Servers = connect.Servers{
 		Market:    on.market.Dialer(plan.config.Prefix),
@@ -181,7 +184,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 			silent := time.AfterFunc(2*time.Second, func() {
 				p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
 			})
-			refused, err := bench.Rehearse(ctx, point, on.optionsOf(plan, point))
+			refused, err := load.Rehearse(ctx, point, on.optionsOf(plan, point))
 			silent.Stop()
 			if err != nil {
 				return err
@@ -199,7 +202,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 
 // rounds measures until a row fails or the user stops it, and stores the result after
 // each. wrong is what audits found.
-func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
+func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
 	complete := 0
@@ -218,7 +221,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			o.History = plan.historyOf(i, trial)
 			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
 			o.Trial = trial
-			row, err := bench.Run(ctx, point, o)
+			row, err := load.Measure(ctx, point, o)
 			// which makes many rows: with these the file would be three times as large
 			if len(plan.config.Axes) > 0 {
 				row.Course = nil
@@ -281,9 +284,9 @@ func incomplete(failure error, done string, args ...any) error {
 
 // describe says what is about to run, and where. What cannot be found out about
 // this machine stays empty.
-func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
+func describe(ctx context.Context, p *program, plan *plan, on *running) (runs.Manifest, error) {
 	server, err := on.market.Info(ctx)
-	m := result.Manifest{
+	m := runs.Manifest{
 		Version: version(), Command: p.commandLine(), Config: plan.config, Seed: plan.options.Seed,
 		Started: time.Now().UTC().Truncate(time.Second),
 		Go:      runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),

@@ -17,10 +17,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/load"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -38,13 +39,13 @@ type rowFlags struct {
 	load                     result.Load
 	hold, rtt                time.Duration
 
-	options  bench.Options
+	options  load.Options
 	trials   int
 	margin   string // not empty: the command compares
 	sloFails bool   // a missed SLO is a failure
 
-	axes       []result.Axis // of a sweep
-	reproduces []string      // tables of the book
+	axes       []runs.Axis // of a sweep
+	reproduces []string    // tables of the book
 
 	server serverFlags
 	prefix string
@@ -81,10 +82,10 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 		flags.StringVar(&f.margin, "margin", "5%", "`ratios` within this of 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
-	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
+	flags.Uint64Var(&f.options.Seed, "seed", load.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that asked makes. bench.Options.Validate says
+// measures has cmd measure the points that asked makes. load.Options.Validate says
 // which values exclude each other.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
@@ -126,9 +127,9 @@ func (f *rowFlags) measures(
 // A plan is what is to be measured, how and where, and what becomes of it.
 // Nothing in it runs.
 type plan struct {
-	config   result.Config              // the points of a round, and how many rounds there are
+	config   runs.Config                // the points of a round, and how many rounds there are
 	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
-	options  bench.Options              // the same for all rows; what is started is added later
+	options  load.Options               // the same for all rows; what is started is added later
 	server   serverPlan
 	out      output
 	drawn    bool                   // the prefix was drawn at random: nobody else uses it
@@ -239,7 +240,7 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 }
 
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
-	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
+	config := runs.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
 	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(drawnPrefix+"%08x}:", rand.Uint32())))
 	if err == nil && f.margin != "" {
 		err = f.compares(cmd, &config)
@@ -267,10 +268,10 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		asked: cmd.Flags().Changed, sloFails: f.sloFails}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
-	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
+	inRounds := f.trials >= 6 && f.trials <= runs.MostTrials && f.trials%3 == 0
 	if f.trials != 1 && !inRounds {
 		return nil, usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
-			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)
+			"no 95%% interval, and between two multiples it does not become narrower", f.trials, runs.MostTrials)
 	}
 	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
 		return nil, usagef("--keep leaves one market on a server that outlives the run: " +
@@ -287,7 +288,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
 		err := o.Validate(point)
-		if wrong, is := errors.AsType[*bench.PointError](err); is {
+		if wrong, is := errors.AsType[*load.PointError](err); is {
 			about := point.Name() + ": " + wrong.Field
 			if flags.Changed(wrong.Field) {
 				about = "--" + wrong.Field
@@ -303,7 +304,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 
 // compares sets the margin and, by default, the rounds. It refuses too few
 // rounds for verdicts on all pairs.
-func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
+func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	inRange := percent >= 0 && percent < 100 // NaN is not

@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -50,7 +51,7 @@ func TestParseRates(t *testing.T) {
 func TestRounds(t *testing.T) {
 	points := published()
 	rounds := func(seed uint64, trials int) (orders [][]int) {
-		p := &plan{config: result.Config{Points: points, Trials: trials}}
+		p := &plan{config: runs.Config{Points: points, Trials: trials}}
 		p.options.Seed, p.options.History = seed, "h"
 		folders := map[string]bool{}
 		for trial := 1; trial <= trials; trial++ {
@@ -91,7 +92,7 @@ func TestAhead(t *testing.T) {
 		1: "9 rows of 1.1s, at least 9.9s in all",
 		9: "9 rounds of 9 rows of 1.1s, at least 1m29.1s in all",
 	} {
-		p := &plan{config: result.Config{Points: points, Trials: trials}}
+		p := &plan{config: runs.Config{Points: points, Trials: trials}}
 		p.options.Duration, p.options.Warmup = time.Second, 100*time.Millisecond
 		if got := p.ahead(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies"
@@ -49,7 +49,7 @@ func newReport(p *program) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("figure", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
 		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			all, _ := load(args) // what cannot be read has no figures
+			all, _ := loadAll(args) // what cannot be read has no figures
 			for _, one := range all {
 				for _, figure := range figuresOf(one.drawing) {
 					names = append(names, figure.Name)
@@ -68,7 +68,7 @@ func (f reportFlags) report(p *program, paths []string, formatGiven bool) error 
 	if err != nil {
 		return err
 	}
-	all, err := load(paths)
+	all, err := loadAll(paths)
 	if err != nil {
 		return usageError{err}
 	}
@@ -162,7 +162,7 @@ func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 
 func figuresOf(d drawing) []view.Figure {
 	switch d := d.(type) {
-	case *result.Run:
+	case *runs.Run:
 		return view.Figures(d)
 	case *findings.Explorations:
 		return view.Schedules(d)
@@ -204,7 +204,7 @@ func (f reportFlags) pick(all []named) (figure view.Figure, others string, err e
 	return figures[0], others, nil
 }
 
-func load(paths []string) (all []named, err error) {
+func loadAll(paths []string) (all []named, err error) {
 	for _, path := range paths {
 		files, err := resultFiles(path)
 		if err != nil {
@@ -260,7 +260,7 @@ func loadFile(path string) (named, error) {
 	case has("findings") && !has("rows"):
 		d, err = findings.ReadFaultTable(bytes.NewReader(content))
 	default:
-		d, err = result.ReadRun(bytes.NewReader(content))
+		d, err = runs.Read(bytes.NewReader(content))
 	}
 	if err != nil {
 		return named{}, fmt.Errorf("%s: %w", path, err)

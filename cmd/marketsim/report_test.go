@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
@@ -14,13 +15,13 @@ import (
 // storedRun is the file of a run of two strategies in six rounds, in a folder of its own.
 func storedRun(t testing.TB) string {
 	t.Helper()
-	run := &result.Run{
-		Schema:   result.Schema,
+	run := &runs.Run{
+		Schema:   runs.Schema,
 		Status:   stored.Complete,
-		Manifest: result.Manifest{Backend: "local", Server: "redis"},
+		Manifest: runs.Manifest{Backend: "local", Server: "redis"},
 	}
 	margin := 0.05
-	run.Manifest.Config = result.Config{Trials: 6, DurationSeconds: 1, Margin: &margin}
+	run.Manifest.Config = runs.Config{Trials: 6, DurationSeconds: 1, Margin: &margin}
 	for _, strategy := range []string{"fine", "coarse"} {
 		p := result.Point{Strategy: strategy, Mix: result.Mix{Sellers: 5, Buyers: 5}}
 		run.Manifest.Config.Points = append(run.Manifest.Config.Points, p)

@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/sweep"
 )
 
@@ -27,7 +28,7 @@ func newRun(p *program) *cobra.Command {
 		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
-		f.addMeasuring(flags, bench.DefaultDuration, bench.DefaultWarmup, 1)
+		f.addMeasuring(flags, load.DefaultDuration, load.DefaultWarmup, 1)
 		flags.StringVar(&f.options.History, "history", "",
 			"`folder` into which every operation is recorded, for 'marketsim check'")
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
@@ -41,7 +42,7 @@ func newCompare(p *program) *cobra.Command {
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		// Two strategies take less than three minutes.
-		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0)
+		f.addMeasuring(flags, 5*time.Second, load.DefaultWarmup, 0)
 	})
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
@@ -85,7 +86,7 @@ func newSweep(p *program) *cobra.Command {
 func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 	for _, axis := range f.axes {
 		flag := string(axis.Name)
-		if axis.Name == result.Clients {
+		if axis.Name == runs.AxisClients {
 			flag = "mix"
 		}
 		if cmd.Flags().Changed(flag) {

@@ -14,15 +14,16 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/sweep"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // parse reads a result, and nothing but a result.
-func parse(t testing.TB, text string) *result.Run {
+func parse(t testing.TB, text string) *runs.Run {
 	t.Helper()
-	res, err := result.ReadRun(strings.NewReader(text))
+	res, err := runs.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -30,7 +31,7 @@ func parse(t testing.TB, text string) *result.Run {
 }
 
 // measured is the result that a command prints as JSON, and it prints nothing else.
-func measured(t testing.TB, args ...string) *result.Run {
+func measured(t testing.TB, args ...string) *runs.Run {
 	t.Helper()
 	return parse(t, marketsim(t, append(args, "--format", "json")...).exits(t, exitFine).stdout)
 }
@@ -101,7 +102,7 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 	first := output{format: asText, formats: runFormats, dir: t.TempDir(), file: runFile}
 	second := first
 	testkit.Succeeds(t, errors.Join(first.prepare(), second.prepare()))
-	mine, other := &result.Run{Schema: result.Schema, Status: stored.Incomplete}, &result.Run{Status: stored.Interrupted}
+	mine, other := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete}, &runs.Run{Status: stored.Interrupted}
 	testkit.Succeeds(t, first.save(other))
 	testkit.Succeeds(t, first.save(mine)) // after its next row
 	var said strings.Builder
@@ -191,7 +192,7 @@ func TestRunAtRates(t *testing.T) {
 func TestMissed(t *testing.T) {
 	const says = "violation: lua 1x1 at 1000/s misses its SLO: 1.05% of its orders are late"
 	for late, want := range map[int64]string{20: "", 21: says} {
-		run := &result.Run{}
+		run := &runs.Run{}
 		for trial, late := range []int64{0, late, 2000} {
 			point := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000}}
 			run.Rows = append(run.Rows, result.Row{Point: point, Trial: trial, Open: &result.Open{Due: 2000, Late: late}})

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -155,7 +155,7 @@ func shownBy(w io.Writer) io.Writer {
 // hideIn takes the passwords out of a run: out of every text that may be the user's or a
 // server's. Numbers and the words of marketsim are left, even if one is a password, too:
 // the run could not be read otherwise.
-func (s *passwords) hideIn(run *result.Run) {
+func (s *passwords) hideIn(run *runs.Run) {
 	m := &run.Manifest
 	for _, text := range []*string{&m.Server, &m.ServerVersion, &m.Command, &m.Config.Prefix, &m.Config.Target} {
 		*text = s.hide(*text)

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
@@ -179,7 +179,7 @@ func (e external) trading(t testing.TB, prefix string) {
 	t.Helper()
 	eventually(t, "a run under "+prefix, func() bool {
 		funds, err := e.conn.HGet(t.Context(), prefix+"users:1", "funds").Int64()
-		return err == nil && funds > bench.DefaultFunds && e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
+		return err == nil && funds > load.DefaultFunds && e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 
 // TestUsageErrors: a mistake in the command line ends with the code of usage,
 // names the flag and what it takes, and nothing is started. Which values a row may
-// have is tested in package bench.
+// have is tested in package load.
 func TestUsageErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	damaged := filepath.Join(t.TempDir(), faultsFile)

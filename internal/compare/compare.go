@@ -23,10 +23,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"golang.org/x/perf/benchmath"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
@@ -87,7 +90,7 @@ func Fewest(pairs int) int {
 
 // Pairs are the strategies that a plan compares in each place: all others with the
 // first, or in a sweep every pair.
-func Pairs(plan result.Config) (all [][2]string) {
+func Pairs(plan runs.Config) (all [][2]string) {
 	strategies := plan.Strategies()
 	for i, a := range strategies {
 		switch {
@@ -104,7 +107,7 @@ func Pairs(plan result.Config) (all [][2]string) {
 
 // Of compares the pairs of a run in each place, in the order of the plan; nil: the
 // run was not made to compare.
-func Of(run *result.Run) []Comparison {
+func Of(run *runs.Run) []Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
 		return nil
@@ -191,7 +194,7 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	disturbed := len(c.Disturbed)
 	switch {
 	case disturbed > 0 && !i.Known():
-		c.Reason = fmt.Sprintf("%s in %d of %d rounds", result.Disturbance(c.Disturbed), disturbed, planned)
+		c.Reason = fmt.Sprintf("%s in %d of %d rounds", Disturbance(c.Disturbed), disturbed, planned)
 	case i.N+disturbed < planned:
 		c.Reason = fmt.Sprintf("%d of %d rounds", i.N, planned)
 	case !i.Known():
@@ -220,8 +223,8 @@ func word(low, high, margin float64) Verdict {
 }
 
 // Rate is the median of a group's purchases/s.
-func Rate(g result.Group) Interval {
-	return Median(g.Values(result.MetricNamed("purchases_per_second")))
+func Rate(g runs.Group) Interval {
+	return Median(g.Values(metric.ByName("purchases_per_second")))
 }
 
 const Confidence = 0.95 // Confidence is that of the interval of one number.
@@ -262,4 +265,13 @@ func median(values []float64, confidence float64) Interval {
 // summary sorts values, and has benchmath summarize them.
 func summary(values []float64, confidence float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
+}
+
+// Disturbance says in words what other processes took, from shares that are not empty.
+func Disturbance(shares []float64) string {
+	took := fmt.Sprintf("%.0f%%", 100*slices.Min(shares))
+	if most := fmt.Sprintf("%.0f%%", 100*slices.Max(shares)); most != took {
+		took = strings.TrimSuffix(took, "%") + " to " + most
+	}
+	return "other processes took " + took + " of this machine's time"
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
@@ -26,9 +27,9 @@ func point(strategy string) result.Point {
 }
 
 // comparison is a run of a and b with one round for each two of their purchases/s.
-func comparison(margin float64, rates ...[2]float64) *result.Run {
-	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
-	run.Manifest.Config = result.Config{
+func comparison(margin float64, rates ...[2]float64) *runs.Run {
+	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
+	run.Manifest.Config = runs.Config{
 		Points: []result.Point{point("b"), point("a")}, Trials: len(rates), Margin: &margin,
 	}
 	for i, r := range rates {
@@ -46,7 +47,7 @@ func times(ratios ...float64) [][2]float64 {
 	return rates
 }
 
-func only(t *testing.T, run *result.Run) Comparison {
+func only(t *testing.T, run *runs.Run) Comparison {
 	t.Helper()
 	all := Of(run)
 	if len(all) != 1 {
@@ -119,7 +120,7 @@ func TestManyPairs(t *testing.T) {
 	for _, rounds := range []int{9, 10} {
 		run := comparison(0.05)
 		strategies := strings.Split("abcdef", "")
-		run.Manifest.Config.Points, run.Manifest.Config.Axes = nil, []result.Axis{{Name: result.Clients}}
+		run.Manifest.Config.Points, run.Manifest.Config.Axes = nil, []runs.Axis{{Name: runs.AxisClients}}
 		for _, s := range strategies {
 			run.Manifest.Config.Points = append(run.Manifest.Config.Points, point(s))
 		}

@@ -3,7 +3,7 @@
 //
 // The numbers are data: published.csv, next to this file, says what was printed where,
 // and SOURCES.md who printed it and how sure each cell is. This package only reads them.
-// What the numbers are said to show is judged in package bench.
+// What the numbers are said to show is judged in package book.
 package reference
 
 import (

@@ -1,6 +1,6 @@
 // Package stored is what all that marketsim stores has in common: how a run ended,
 // and how a file is read that somebody else may have written or cut short. What the
-// files hold is told by those who store it: package bench/result for measurements,
+// files hold is told by those who store it: package internal/runs for measurements,
 // package verify for findings.
 package stored
 
@@ -19,11 +19,11 @@ import (
 // Status is how a run or a row ended.
 type Status string
 
-// The statuses.
+// The statuses, of a run and of a row: untyped, because a Row's is a string.
 const (
-	Complete    Status = "complete"
-	Incomplete  Status = "incomplete"  // the environment failed: what was measured until then is kept
-	Interrupted Status = "interrupted" // the user stopped it
+	Complete    = "complete"
+	Incomplete  = "incomplete"  // the environment failed: what was measured until then is kept
+	Interrupted = "interrupted" // the user stopped it
 )
 
 // Check refuses what is no status.

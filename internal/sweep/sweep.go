@@ -15,6 +15,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -22,7 +23,7 @@ import (
 type Point struct {
 	Place       string
 	At          []float64            // its value on each axis
-	Groups      []result.Group       // of each strategy that has a row
+	Groups      []runs.Group         // of each strategy that has a row
 	Comparisons []compare.Comparison // of each two strategies
 	// Best are the strategies that no other is known to beat here. Loss compares
 	// the slowest, as A, with the fastest; nil: there are no two. Both are empty
@@ -33,7 +34,7 @@ type Point struct {
 
 // Points are the places of a sweep, the last axis varying fastest. Who is best follows
 // from what [compare.Of] says of the run. It returns nil if the run is no sweep.
-func Points(run *result.Run, compared []compare.Comparison) []Point {
+func Points(run *runs.Run, compared []compare.Comparison) []Point {
 	c := run.Manifest.Config
 	if len(c.Axes) == 0 {
 		return nil
@@ -62,7 +63,7 @@ func Points(run *result.Run, compared []compare.Comparison) []Point {
 	return all
 }
 
-func values(axes []result.Axis, i int) []float64 {
+func values(axes []runs.Axis, i int) []float64 {
 	at := make([]float64, len(axes))
 	for a, axis := range slices.Backward(axes) {
 		at[a] = axis.Values[i%len(axis.Values)]
@@ -83,7 +84,7 @@ func (p *Point) judge() {
 	if len(p.Groups) < 2 {
 		return
 	}
-	byRate := func(a, b result.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
+	byRate := func(a, b runs.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
 	slowest, fastest := slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy
 	for _, c := range p.Comparisons {
 		if c.A == fastest && c.B == slowest {
@@ -100,18 +101,18 @@ const MostPoints = 5000 // MostPoints is how many places a sweep has at most.
 // ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms". Their
 // values ascend. A,B..C continues A and B up to C, by their ratio if that arrives at
 // C, and else by their difference.
-func ParseAxes(texts []string) ([]result.Axis, error) {
+func ParseAxes(texts []string) ([]runs.Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)
 	}
-	var all []result.Axis
+	var all []runs.Axis
 	places := 1
 	for _, text := range texts {
 		axis, err := parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
-		if slices.ContainsFunc(all, func(a result.Axis) bool { return a.Name == axis.Name }) {
+		if slices.ContainsFunc(all, func(a runs.Axis) bool { return a.Name == axis.Name }) {
 			return nil, fmt.Errorf("%q: the axis is there twice", text)
 		}
 		all = append(all, axis)
@@ -123,14 +124,14 @@ func ParseAxes(texts []string) ([]result.Axis, error) {
 	return all, nil
 }
 
-func parse(text string) (result.Axis, error) {
+func parse(text string) (runs.Axis, error) {
 	name, list, found := strings.Cut(text, "=")
-	axis := result.Axis{Name: result.AxisName(name)}
+	axis := runs.Axis{Name: runs.AxisName(name)}
 	switch {
 	case !found || list == "":
 		return axis, errors.New("want NAME=VALUES, such as clients=1,2,4..64 or hold=0,1ms,2ms..8ms")
-	case !slices.Contains(result.AxisNames(), axis.Name):
-		known := strategies.Names(result.AxisNames(), func(n result.AxisName) string { return string(n) })
+	case !slices.Contains(runs.AxisNames(), axis.Name):
+		known := strategies.Names(runs.AxisNames(), func(n runs.AxisName) string { return string(n) })
 		return axis, errors.New(strategies.UnknownName("axis", name, known))
 	}
 	for element := range strings.SplitSeq(list, ",") {
@@ -190,7 +191,7 @@ func goOn(values []float64, end float64, whole bool) ([]float64, error) {
 }
 
 // value reads a value: a whole number, or a time, which results hold in milliseconds.
-func value(name result.AxisName, text string) (float64, error) {
+func value(name runs.AxisName, text string) (float64, error) {
 	if name.Whole() {
 		n, err := strconv.ParseUint(text, 10, 20)
 		if err != nil || n == 0 {
@@ -207,7 +208,7 @@ func value(name result.AxisName, text string) (float64, error) {
 
 // Expand makes the points of a sweep: the last axis varies fastest, and inside
 // each place the strategy.
-func Expand(base result.Point, strategies []string, axes []result.Axis) []result.Point {
+func Expand(base result.Point, strategies []string, axes []runs.Axis) []result.Point {
 	places := []result.Point{base}
 	for _, axis := range axes {
 		var longer []result.Point

@@ -7,21 +7,22 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/sweep"
 )
 
 // swept is a run of watch and fine over 1, 2, 4 and 8 clients with and without a hold:
 // rate gives their purchases/s.
-func swept(t *testing.T, rate func(result.Point) int64) *result.Run {
+func swept(t *testing.T, rate func(result.Point) int64) *runs.Run {
 	t.Helper()
 	axes, err := sweep.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	margin := 0.05
-	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
-	run.Manifest.Config = result.Config{
+	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
+	run.Manifest.Config = runs.Config{
 		Points: sweep.Expand(result.Point{}, []string{"watch", "fine"}, axes), Trials: 9, Margin: &margin, Axes: axes,
 	}
 	for trial := 1; trial <= 9; trial++ {
@@ -47,7 +48,7 @@ func watchThenFine(p result.Point) int64 {
 	return 3
 }
 
-func pointsOf(run *result.Run) []sweep.Point { return sweep.Points(run, compare.Of(run)) }
+func pointsOf(run *runs.Run) []sweep.Point { return sweep.Points(run, compare.Of(run)) }
 
 // TestPoints: who is best where, and what the worst choice costs.
 func TestPoints(t *testing.T) {
@@ -91,7 +92,7 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("%s: best is %q, and watch failed its audit", p.Place, p.Best)
 		}
 	}
-	if points := pointsOf(&result.Run{}); points != nil {
+	if points := pointsOf(&runs.Run{}); points != nil {
 		t.Errorf("a run that is no sweep has the points %v", points)
 	}
 }

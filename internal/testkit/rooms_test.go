@@ -32,7 +32,8 @@ var rooms = []struct {
 	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
-	{"bench", 6}, {"internal/compare", 6}, {"internal/sweep", 6},
+	{"bench", 6}, {"internal/load", 6}, {"internal/metric", 6}, {"internal/runs", 6}, {"internal/book", 6},
+	{"internal/compare", 6}, {"internal/sweep", 6},
 
 	// How it is shown and run.
 	{"internal/view", 7}, {"cmd", 8},
@@ -107,7 +108,7 @@ func TestFloors(t *testing.T) {
 		{"internal/wire", "internal/backend", true},
 		{"strategies/lock", "verify", true},
 		{"market", "internal/servers", true},
-		{"bench", "internal/history", false},
+		{"internal/load", "internal/history", false},
 		{"internal/servers", "internal/backend", false},
 		{"bench/result", "internal/stored", false},
 		{"internal/history", "bench/result", true},

@@ -8,13 +8,15 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/runs"
 )
 
 // Book is a figure of the book's nine rows: retries per purchase, purchases and average
 // wait, measured beside published. A run that reproduces none of the book's tables has
 // no panels in it.
-func Book(run *result.Run) Figure {
+func Book(run *runs.Run) Figure {
 	f := Figure{
 		Name:  "book",
 		Title: "Tables 6-1 to 6-3 of Redis in Action, measured beside published",
@@ -37,8 +39,8 @@ func Book(run *result.Run) Figure {
 }
 
 // bookPanel shows one number of the book's rows, in the order of its last table.
-func bookPanel(run *result.Run, title, metric string, published func(reference.Row) Published) Panel {
-	m := inBookTime(result.MetricNamed(metric))
+func bookPanel(run *runs.Run, title, name string, published func(reference.Row) Published) Panel {
+	m := inBookTime(metric.ByName(name))
 	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
 	for _, r := range reference.Table() {
 		beside := published(r)
@@ -61,7 +63,7 @@ func bookPanel(run *result.Run, title, metric string, published func(reference.R
 // WatchBesideLocks is what WATCH costs beside a lock: of each row of the book's tables
 // what was measured, and beside it what the book prints, which has no percentiles. It is
 // nil if the run reproduces none of them.
-func WatchBesideLocks(run *result.Run) *Table {
+func WatchBesideLocks(run *runs.Run) *Table {
 	if len(run.Manifest.Config.Reproduces) == 0 {
 		return nil
 	}
@@ -71,7 +73,7 @@ func WatchBesideLocks(run *result.Run) *Table {
 		measured := []string{none, none, none}
 		if g, found := groupOf(run, r); found {
 			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
-				m := result.MetricNamed(name)
+				m := metric.ByName(name)
 				measured[i] = Number(compare.Median(g.Values(m)).Center, m.Unit)
 			}
 		}
@@ -80,16 +82,16 @@ func WatchBesideLocks(run *result.Run) *Table {
 		perSecond := publishedAs(r.Bought)
 		perSecond.Value = math.Round(perSecond.Value / reference.BookSeconds)
 		t.Add(load, r.Locking,
-			measured[0], retriesPerPurchase(r).text(result.Number),
-			measured[1], perSecond.text(result.PerSecond), measured[2])
+			measured[0], retriesPerPurchase(r).text(metric.Plain),
+			measured[1], perSecond.text(metric.PerSecond), measured[2])
 	}
 	return t
 }
 
 // groupOf is what was measured of a row of the book, if it was.
-func groupOf(run *result.Run, r reference.Row) (g result.Group, found bool) {
+func groupOf(run *runs.Run, r reference.Row) (g runs.Group, found bool) {
 	groups := measured(run)
-	i := slices.IndexFunc(groups, func(g result.Group) bool {
+	i := slices.IndexFunc(groups, func(g runs.Group) bool {
 		return g.Spec() == r.Locking && g.Mix == result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
 	})
 	if i < 0 {
@@ -99,7 +101,7 @@ func groupOf(run *result.Run, r reference.Row) (g result.Group, found bool) {
 }
 
 // inBookTime is a metric that, if it counts, is scaled to the book's time.
-func inBookTime(m result.Metric) result.Metric {
+func inBookTime(m metric.Metric) metric.Metric {
 	if m.Name == "listed" || m.Name == "bought" || m.Name == "retries" {
 		of := m.Of
 		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
@@ -108,7 +110,7 @@ func inBookTime(m result.Metric) result.Metric {
 }
 
 // bookRounds is how many rounds a median needs before it has an interval.
-func bookRounds(run *result.Run) int {
+func bookRounds(run *runs.Run) int {
 	return max(run.Manifest.Config.Trials, compare.Fewest(1))
 }
 
@@ -129,7 +131,7 @@ func retriesPerPurchase(r reference.Row) Published {
 }
 
 // text is the number as it is printed: "<600", ">268", "14 ms".
-func (p Published) text(unit result.Unit) string {
+func (p Published) text(unit metric.Unit) string {
 	text := Number(p.Value, unit)
 	switch {
 	case p.Below && !strings.HasPrefix(text, "<"): // as "<0.001" does

@@ -18,8 +18,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 )
@@ -179,7 +179,7 @@ func TestWideTables(t *testing.T) {
 	var all []*view.Doc
 	for _, file := range files {
 		content := testkit.Must(os.ReadFile(file))(t)
-		all = append(all, view.Run(testkit.Must(result.ReadRun(bytes.NewReader(content)))(t)))
+		all = append(all, view.Run(testkit.Must(runs.Read(bytes.NewReader(content)))(t)))
 	}
 	var page bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&page, all...))

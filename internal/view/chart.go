@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
 )
 
 // The sizes of a figure of dots or curves, in units of its viewBox.
@@ -133,7 +133,7 @@ func (r ruler) text(t Tick) string {
 	switch {
 	case t.Label != "":
 		return t.Label
-	case t.At > 0 && t.At < 1 && r.Unit != result.Share:
+	case t.At > 0 && t.At < 1 && r.Unit != metric.Percent:
 		return strings.TrimSpace(strconv.FormatFloat(t.At, 'g', 3, 64) + " " + string(r.Unit))
 	}
 	return Number(t.At, r.Unit)

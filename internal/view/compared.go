@@ -8,11 +8,13 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/sweep"
 )
 
-func comparisonBlocks(run *result.Run, all []compare.Comparison) []Block {
+func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	if len(all) == 0 {
 		return nil
 	}
@@ -34,8 +36,8 @@ func ComparisonTable(all []compare.Comparison) *Table {
 		if c.Verdict == compare.Faster || c.Verdict == compare.Slower {
 			verdict += " than"
 		}
-		t.Add(c.Place, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c), Number(c.PerSecondA, result.PerSecond),
-			Number(c.PerSecondB, result.PerSecond), fmt.Sprint(c.Rounds), again(c.Reason))
+		t.Add(c.Place, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c), Number(c.PerSecondA, metric.PerSecond),
+			Number(c.PerSecondB, metric.PerSecond), fmt.Sprint(c.Rounds), again(c.Reason))
 	}
 	return t.without("", none)
 }
@@ -44,7 +46,7 @@ func ratio(v float64) string {
 	if v > 0.1 && v < 9.995 {
 		return fmt.Sprintf("%.3f", v)
 	}
-	return Number(v, result.Number)
+	return Number(v, metric.Plain)
 }
 
 func interval(c compare.Comparison) string {
@@ -63,7 +65,7 @@ func times(c compare.Comparison) string {
 	return fmt.Sprintf(": %s times the purchases/s (%s)", ratio(c.Ratio), interval(c))
 }
 
-func sweepBlocks(run *result.Run, all []compare.Comparison) []Block {
+func sweepBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	points := sweep.Points(run, all)
 	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return len(p.Best) > 0 }) {
 		return nil // rounds are missing
@@ -83,7 +85,7 @@ func sweepBlocks(run *result.Run, all []compare.Comparison) []Block {
 
 // bookBlocks are, if a run reproduces the book, its tables beside what was
 // measured, and its claims.
-func bookBlocks(run *result.Run) (blocks []Block) {
+func bookBlocks(run *runs.Run) (blocks []Block) {
 	if t := BookTable(run); t != nil {
 		note := append(scaling(run), rounds(run)...)
 		blocks = append(blocks, Block{Heading: "Tables of Redis in Action", Table: t, Note: note})
@@ -97,7 +99,7 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 
 // BookTable is the book's last table, as measured and as published; nil: the
 // run reproduces none of them.
-func BookTable(run *result.Run) *Table {
+func BookTable(run *runs.Run) *Table {
 	if len(run.Manifest.Config.Reproduces) == 0 {
 		return nil
 	}
@@ -112,16 +114,16 @@ func BookTable(run *result.Run) *Table {
 			t.Add(append([]string{load, pub.Locking, who}, counts(g, run)...)...)
 		}
 		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
-			retriesPerPurchase(pub).text(result.Number), printed(pub.WaitMS)+" ms")
+			retriesPerPurchase(pub).text(metric.Plain), printed(pub.WaitMS)+" ms")
 	}
 	return t
 }
 
 // counts are what was measured, each with its interval: listed, bought and retries
 // are scaled to the book's time.
-func counts(g result.Group, run *result.Run) (cells []string) {
+func counts(g runs.Group, run *runs.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
-		m := inBookTime(result.MetricNamed(name))
+		m := inBookTime(metric.ByName(name))
 		i := median(g, m, bookRounds(run))
 		cells = append(cells, Number(i.Center, m.Unit)+reach(i))
 	}
@@ -137,7 +139,7 @@ func scale(r *result.Row) float64 {
 	return reference.BookSeconds / r.Seconds
 }
 
-func scaling(run *result.Run) []string {
+func scaling(run *runs.Run) []string {
 	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
 		return nil
 	}
@@ -145,18 +147,18 @@ func scaling(run *result.Run) []string {
 		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
 }
 
-func printed(v reference.Value) string { return publishedAs(v).text(result.Number) }
+func printed(v reference.Value) string { return publishedAs(v).text(metric.Plain) }
 
-func claimTable(claims []result.Claim) *Table {
+func claimTable(claims []runs.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if").
 		Wrapping("claim", "book", "measured", "holds if")
 	for _, c := range claims {
 		interval := ""
 		if c.Low != nil && c.High != nil {
-			interval = Number(*c.Low, result.Number) + " to " + Number(*c.High, result.Number)
+			interval = Number(*c.Low, metric.Plain) + " to " + Number(*c.High, metric.Plain)
 		}
 		t.Add(fmt.Sprint(c.ID), c.Text, string(c.Verdict), c.Published, c.Measured, interval, c.Tolerance)
-		t.tone(2, map[result.Judgment]Tone{result.Holds: good, result.DoesNot: bad}[c.Verdict])
+		t.tone(2, map[runs.Judgment]Tone{runs.Holds: good, runs.DoesNot: bad}[c.Verdict])
 	}
 	return t.without("")
 }

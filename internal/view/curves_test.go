@@ -13,12 +13,13 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // named is the figure of a run with a name.
-func named(t *testing.T, run *result.Run, name string) Figure {
+func named(t *testing.T, run *runs.Run, name string) Figure {
 	t.Helper()
 	figures := Figures(run)
 	i := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == name })
@@ -94,7 +95,7 @@ func TestLatencyAxis(t *testing.T) {
 
 // TestCourse: each interval has its rate, and an end that is too short for one is left out.
 func TestCourse(t *testing.T) {
-	run := &result.Run{Rows: []result.Row{{
+	run := &runs.Run{Rows: []result.Row{{
 		Point:         result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}},
 		Trial:         1,
 		Status:        stored.Complete,

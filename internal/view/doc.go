@@ -3,7 +3,7 @@
 // again without Redis; [Text], [Terminal], [Markdown] and [HTML] draw it. [CSV] and
 // [Gobench] write a run for other programs.
 //
-// Tables of rows show the [result.Metrics] and no other numbers. What stored codes mean
+// Tables of rows show [metric.All] and no other numbers. What stored codes mean
 // is in words.go. A result may be somebody else's: every renderer strips control
 // characters and escapes what its format gives a meaning.
 package view

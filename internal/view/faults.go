@@ -9,8 +9,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -53,7 +53,7 @@ func faultFindings(f *findings.FaultTable) (all []string) {
 			b.Subject, b.Broken, b.Scenario, b.Outcome()))
 	}
 	if f.Status != stored.Complete {
-		all = append(all, fmt.Sprintf("The run was %s: %d of %s were made.", ended(f.Status), f.Found(),
+		all = append(all, fmt.Sprintf("The run was %s: %d of %s were made.", ended(string(f.Status)), f.Found(),
 			count(len(f.Scenarios)*len(f.Subjects), "finding")))
 	}
 	if f.Manifest.Backend == "embedded" {
@@ -242,12 +242,12 @@ func ExploredTable(all []findings.Exploration) *Table {
 			t.Add(e.Scheme, cmp.Or(e.Program, none), "", e.Found())
 			continue
 		}
-		of, schedules, tone := "each kind", Number(float64(e.Schedules), result.Number), plain
+		of, schedules, tone := "each kind", Number(float64(e.Schedules), metric.Plain), plain
 		if len(e.Of) > 0 {
 			of = strings.Join(e.Of, ", ")
 		}
 		if e.Harm != "" {
-			schedules = Number(float64(e.Harmful), result.Number) + " of " + schedules
+			schedules = Number(float64(e.Harmful), metric.Plain) + " of " + schedules
 			tone = bad
 		}
 		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)

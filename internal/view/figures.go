@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/sweep"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -27,7 +28,7 @@ type Figure struct {
 // A Scale is what an axis of a figure measures.
 type Scale struct {
 	Label string
-	Unit  result.Unit
+	Unit  metric.Unit
 	Log   bool    // without 0, unless Zero
 	Zero  bool    // a logarithmic scale has a place for 0, apart from the others
 	Mark  float64 // a value to draw a line at; 0: none
@@ -69,7 +70,7 @@ type Curve struct {
 }
 
 // Figures are those that a run has something for.
-func Figures(run *result.Run) []Figure {
+func Figures(run *runs.Run) []Figure {
 	all := []Figure{Book(run), throughput(run), rates(run), retries(run), latencies(run), course(run)}
 	if len(run.Manifest.Config.Axes) > 0 {
 		purchases, again := swept(run)
@@ -82,16 +83,16 @@ const medians = "Medians of the rounds, with their 95% intervals where there are
 
 // throughput shows the median of each group, place by place, without open
 // loops, whose rate was asked for.
-func throughput(run *result.Run) Figure {
+func throughput(run *runs.Run) Figure {
 	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
-	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
-	f.dots(run, result.MetricNamed("purchases_per_second"), func(g result.Group) bool { return g.Rate == 0 })
+	f.X = Scale{Label: "purchases/s", Unit: metric.PerSecond}
+	f.dots(run, metric.ByName("purchases_per_second"), func(g runs.Group) bool { return g.Rate == 0 })
 	return f
 }
 
 // dots adds the median of a metric for each group that is to be shown, a panel
 // for each place.
-func (f *Figure) dots(run *result.Run, m result.Metric, shown func(result.Group) bool) {
+func (f *Figure) dots(run *runs.Run, m metric.Metric, shown func(runs.Group) bool) {
 	for _, g := range measured(run) {
 		if !shown(g) {
 			continue
@@ -125,21 +126,21 @@ func (p *Panel) add(strategy string, x, y float64) {
 
 // swept are figures of the purchases and of the retries of each strategy along the first
 // axis of a sweep, a panel for each value of the second.
-func swept(run *result.Run) (rate, retries Figure) {
+func swept(run *runs.Run) (rate, retries Figure) {
 	axes := run.Manifest.Config.Axes
 	along := Scale{Label: string(axes[0].Name), Log: true, Zero: true}
 	if !axes[0].Name.Whole() {
-		along.Unit = result.Milliseconds
+		along.Unit = metric.Milliseconds
 	}
 	for _, v := range axes[0].Values {
 		along.tick(v)
 	}
 
 	rate = Figure{Name: "sweep", Title: "Purchases a second", Note: "Medians of the rounds.", X: along}
-	rate.Y = Scale{Label: "purchases/s", Unit: result.PerSecond}
+	rate.Y = Scale{Label: "purchases/s", Unit: metric.PerSecond}
 	retries = Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ".", X: along}
 	retries.Y = Scale{Label: "retries per purchase", Log: true, Zero: true}
-	perPurchase := result.MetricNamed("retries_per_purchase")
+	perPurchase := metric.ByName("retries_per_purchase")
 	for _, p := range sweep.Points(run, nil) {
 		title := ""
 		if len(axes) > 1 {
@@ -160,11 +161,11 @@ const (
 )
 
 // retries shows the retries per purchase of each group, place by place.
-func retries(run *result.Run) Figure {
+func retries(run *runs.Run) Figure {
 	f := Figure{Name: "retries", Title: retriesTitle}
 	f.Note = retriesNote + ", with their 95% intervals where there are enough."
 	f.X = Scale{Label: "retries per purchase", Log: true, Zero: true}
-	f.dots(run, result.MetricNamed("retries_per_purchase"), func(result.Group) bool { return true })
+	f.dots(run, metric.ByName("retries_per_purchase"), func(runs.Group) bool { return true })
 	return f.unlessIdle()
 }
 
@@ -188,13 +189,13 @@ func (f Figure) unlessIdle() Figure {
 }
 
 // course shows the purchases a second in each interval of the measured time.
-func course(run *result.Run) Figure {
+func course(run *runs.Run) Figure {
 	f := Figure{
 		Name:  "course",
 		Title: "Purchases a second, over the measured time",
 		Note:  "Medians of the rounds, each in the middle of an interval. A row whose curve falls was not steady.",
 		X:     Scale{Label: "seconds since the measured time began"},
-		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
+		Y:     Scale{Label: "purchases/s", Unit: metric.PerSecond},
 	}
 	least, most := math.Inf(1), 0.0
 	for _, g := range measured(run) {
@@ -227,14 +228,14 @@ func course(run *result.Run) Figure {
 	return f
 }
 
-func rates(run *result.Run) Figure {
+func rates(run *runs.Run) Figure {
 	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
 	f.Note = "Medians of the rounds; latency counts from when an order was due."
-	f.X = Scale{Label: "purchases/s reached (ticks: asked for)", Unit: result.PerSecond}
-	f.Y = Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true}
+	f.X = Scale{Label: "purchases/s reached (ticks: asked for)", Unit: metric.PerSecond}
+	f.Y = Scale{Label: "p99 from when the order was due", Unit: metric.Milliseconds, Log: true}
 	f.Y.Mark = run.Manifest.Config.SLOMS
-	reached := result.MetricNamed("reached_per_second")
-	p99 := result.MetricNamed("wait_ms_p99")
+	reached := metric.ByName("reached_per_second")
+	p99 := metric.ByName("wait_ms_p99")
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.X.tick(g.Rate)

@@ -12,16 +12,17 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/sweep"
 )
 
 // pictured is a run of six rounds of points, whose purchases/s are what rate says,
 // a little more in each round.
-func pictured(points []result.Point, rate func(result.Point) float64) *result.Run {
+func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run {
 	margin := 0.05
-	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
-	run.Manifest.Config = result.Config{Points: points, Trials: 6, Margin: &margin}
+	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
+	run.Manifest.Config = runs.Config{Points: points, Trials: 6, Margin: &margin}
 	for trial := 1; trial <= 6; trial++ {
 		for _, p := range points {
 			perSecond := rate(p) * (1 + float64(trial)/100)
@@ -70,7 +71,7 @@ func speed(p result.Point) float64 {
 var three = []string{"lua", "fine:set-px:ttl=500ms:poll=1ms:cap=20ms<&>", "watch"}
 
 // drawn are the runs that have all figures between them.
-func drawn(t *testing.T) map[string]*result.Run {
+func drawn(t *testing.T) map[string]*runs.Run {
 	t.Helper()
 	five := result.Point{Mix: result.Mix{Sellers: 5, Buyers: 5}}
 	fifty := result.Point{Mix: result.Mix{Sellers: 50, Buyers: 50}}
@@ -84,7 +85,7 @@ func drawn(t *testing.T) map[string]*result.Run {
 	slow.Rate, fast.Rate = 1000, 5000
 	open := pictured(points(three, slow, fast), speed)
 	open.Manifest.Config.SLOMS = 10
-	return map[string]*result.Run{
+	return map[string]*runs.Run{
 		"compared": pictured(points(three, five, fifty), speed),
 		"swept":    swept,
 		"open":     open,
@@ -127,7 +128,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("the run %s has the figures %q, want %q", name, names, want)
 		}
 	}
-	if figures := Figures(&result.Run{}); len(figures) > 0 {
+	if figures := Figures(&runs.Run{}); len(figures) > 0 {
 		t.Errorf("a run without rows has the figures %v", figures)
 	}
 }

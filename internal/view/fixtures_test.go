@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -55,9 +56,9 @@ func row(p result.Point, trial int, perSecond float64) result.Row {
 }
 
 // run is a run of n rounds of points, of which value says the purchases/s of each.
-func run(trials int, points []result.Point, perSecond func(point, trial int) float64) *result.Run {
-	r := &result.Run{Schema: result.Schema, Status: stored.Complete}
-	r.Manifest = result.Manifest{
+func run(trials int, points []result.Point, perSecond func(point, trial int) float64) *runs.Run {
+	r := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
+	r.Manifest = runs.Manifest{
 		Version:       "v0.1.0",
 		Go:            "go1.26.0",
 		OS:            "linux/amd64",
@@ -70,7 +71,7 @@ func run(trials int, points []result.Point, perSecond func(point, trial int) flo
 		Command:       "marketsim run",
 		Seed:          1,
 		Started:       time.Date(2026, 11, 22, 15, 4, 0, 0, time.UTC),
-		Config:        result.Config{Points: points, Trials: trials, DurationSeconds: 10, WarmupSeconds: 1},
+		Config:        runs.Config{Points: points, Trials: trials, DurationSeconds: 10, WarmupSeconds: 1},
 	}
 	for trial := 1; trial <= trials; trial++ {
 		for i, p := range points {
@@ -97,7 +98,7 @@ func at(sellers, buyers int) result.Point {
 
 // reproduced is a run of the book's tables without its last row, with nearly
 // everything that may be wrong with one.
-func reproduced() *result.Run {
+func reproduced() *runs.Run {
 	all := points([]string{"watch", "coarse", "fine"}, at(1, 1), at(5, 1), at(5, 5))
 	for i := range all {
 		all[i].Empty = true
@@ -121,14 +122,14 @@ func reproduced() *result.Run {
 	r.Rows[7].Seconds = 2.25
 	r.Rows[7].Audit.Done = false
 	low, high := 2.1, 3.4
-	r.Claims = []result.Claim{
+	r.Claims = []runs.Claim{
 		{
 			ID:        1,
 			Text:      "the lock makes more purchases than WATCH at 5 listers and 5 buyers",
 			Published: "34 times",
 			Measured:  "2.7 times",
 			Tolerance: "more than 1.5 times",
-			Verdict:   result.Holds,
+			Verdict:   runs.Holds,
 			Low:       &low,
 			High:      &high,
 		},
@@ -138,7 +139,7 @@ func reproduced() *result.Run {
 			Published: "3 ms, 14 ms",
 			Measured:  "1.2 ms, 1.1 ms",
 			Tolerance: "less",
-			Verdict:   result.DoesNot,
+			Verdict:   runs.DoesNot,
 		},
 		{
 			ID:        7,
@@ -146,7 +147,7 @@ func reproduced() *result.Run {
 			Published: "yes",
 			Measured:  "too few rounds",
 			Tolerance: "the interval",
-			Verdict:   result.NotDecided,
+			Verdict:   runs.NotDecided,
 		},
 	}
 	return r
@@ -154,7 +155,7 @@ func reproduced() *result.Run {
 
 // compared is a comparison of fine with lua, which is faster, and with itself,
 // in nine rounds at two places.
-func compared() *result.Run {
+func compared() *runs.Run {
 	hot := result.Point{Mix: result.Mix{Buyers: 5}, Load: result.Load{Hot: 1}}
 	all := points([]string{"fine", "lua", "fine#2"}, at(5, 5), hot)
 	r := run(9, all, func(point, trial int) float64 {
@@ -168,7 +169,7 @@ func compared() *result.Run {
 }
 
 // swept is a sweep over clients and hold, where fine passes watch from 8 clients on.
-func swept() *result.Run {
+func swept() *runs.Run {
 	var places []result.Point
 	for _, clients := range []int{2, 4, 8} {
 		for _, hold := range []float64{0, 1} {
@@ -181,16 +182,16 @@ func swept() *result.Run {
 		return []float64{600, 300, 500, 250, 400, 400, 390, 390, 200, 500, 150, 450}[point] + float64(trial)
 	})
 	r.Manifest.Config.Margin = new(float64)
-	r.Manifest.Config.Axes = []result.Axis{
-		{Name: result.Clients, Values: []float64{2, 4, 8}},
-		{Name: result.Hold, Values: []float64{0, 1}},
+	r.Manifest.Config.Axes = []runs.Axis{
+		{Name: runs.AxisClients, Values: []float64{2, 4, 8}},
+		{Name: runs.AxisHold, Values: []float64{0, 1}},
 	}
 	return r
 }
 
 // open is an open loop at two rates on an embedded server, the second of which
 // it does not reach.
-func open() *result.Run {
+func open() *runs.Run {
 	slow, fast := at(5, 5), at(5, 5)
 	slow.Rate, fast.Rate = 200, 1000
 	r := run(1, points([]string{"fine"}, slow, fast), func(point, _ int) float64 { return []float64{200, 600}[point] })
@@ -259,7 +260,7 @@ func faults() *findings.FaultTable {
 }
 
 // hostile is a run whose texts come from somebody who means ill.
-func hostile() *result.Run {
+func hostile() *runs.Run {
 	p := at(1, 1)
 	p.Strategy = "<script>alert(1)</script>|\x1b[31m`x`"
 	r := run(1, []result.Point{p}, func(int, int) float64 { return 30 })

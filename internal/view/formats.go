@@ -15,11 +15,13 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // CSV writes the rows of runs with every number in full, and nothing for what a row does
-// not have. The [result.Metrics] come last, so that a new one moves no column.
+// not have. The [metric.All] come last, so that a new one moves no column.
 func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
@@ -28,8 +30,8 @@ func CSV(w io.Writer, runs ...Named) error {
 		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
-	metrics := result.Metrics()
-	rows := [][]string{append(names, mapped(metrics, func(m result.Metric) string { return m.Name })...)}
+	metrics := metric.All()
+	rows := [][]string{append(names, mapped(metrics, func(m metric.Metric) string { return m.Name })...)}
 	for _, n := range runs {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
@@ -41,7 +43,7 @@ func CSV(w io.Writer, runs ...Named) error {
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
 			}, exact)
-			rows = append(rows, append(row, mapped(metrics, func(m result.Metric) string { return exact(m.Of(r)) })...))
+			rows = append(rows, append(row, mapped(metrics, func(m metric.Metric) string { return exact(m.Of(r)) })...))
 		}
 	}
 	return csv.NewWriter(w).WriteAll(rows)
@@ -67,7 +69,7 @@ func exact(value any) string {
 // as Go has it for benchmarks that run in parallel, and mean-ns, p50-ns and p99-ns
 // are what one of them took. Rows that must not be judged, and rows in which
 // nothing was bought, are comments.
-func Gobench(w io.Writer, run *result.Run) error {
+func Gobench(w io.Writer, run *runs.Run) error {
 	m := run.Manifest
 	goos, goarch, _ := strings.Cut(m.OS, "/")
 	var config []benchfmt.Config
@@ -123,7 +125,7 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 		{"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
 		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
 	} {
-		if v := result.MetricNamed(of.metric).Of(r); !math.IsNaN(v) {
+		if v := metric.ByName(of.metric).Of(r); !math.IsNaN(v) {
 			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
 		}
 	}
@@ -135,9 +137,9 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 
 // Line is a row in one line, for whoever watches a run.
 func Line(r result.Row) string {
-	mean, p99 := result.MetricNamed("wait_ms_mean"), result.MetricNamed("wait_ms_p99")
+	mean, p99 := metric.ByName("wait_ms_mean"), metric.ByName("wait_ms_p99")
 	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", again(r.Name()), r.Trial,
-		Number(r.PerSecond(), result.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
+		Number(r.PerSecond(), metric.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
 		p99.Heading, Number(p99.Of(&r), p99.Unit))
 	if r.Audit.Done {
 		text += "audit "

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 )
@@ -63,7 +63,7 @@ func TestCSV(t *testing.T) {
 			}
 		}
 	}
-	metrics := result.Metrics()
+	metrics := metric.All()
 	for i, m := range metrics { // the last columns, so that a new one moves none
 		column := len(records[0]) - len(metrics) + i
 		text, want := records[1][column], m.Of(&runs[0].Run.Rows[0])

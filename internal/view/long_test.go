@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/verify"
@@ -24,7 +24,7 @@ func longTexts() map[string]string {
 
 // withLong are results that have a long text in one place.
 func withLong(long string) map[string]any {
-	run := func(set func(*result.Run)) any {
+	run := func(set func(*runs.Run)) any {
 		r := compared()
 		set(r)
 		return r
@@ -47,11 +47,11 @@ func withLong(long string) map[string]any {
 	}
 
 	return map[string]any{
-		"strategy": run(func(r *result.Run) {
+		"strategy": run(func(r *runs.Run) {
 			r.Rows[0].Strategy = long
 			r.Manifest.Config.Points[0].Strategy = long
 		}),
-		"processor": run(func(r *result.Run) { r.Manifest.CPU = long }),
+		"processor": run(func(r *runs.Run) { r.Manifest.CPU = long }),
 		"why":       found(func(f *findings.FaultTable) { f.Findings[0].Why = long }),
 		"promise":   found(func(f *findings.FaultTable) { f.Findings[0].Broken = long }),
 		"title":     found(func(f *findings.FaultTable) { f.Scenarios[0].Title = long }),
@@ -84,7 +84,7 @@ func TestLongTexts(t *testing.T) {
 				var figures []view.Figure
 				testkit.Within(t, time.Second, "the document", func() {
 					switch res := res.(type) {
-					case *result.Run:
+					case *runs.Run:
 						d, figures = view.Run(res), view.Figures(res)
 					case *findings.FaultTable:
 						d = view.Faults(res)
@@ -128,7 +128,7 @@ func drawn(t *testing.T, what string, says bool, draw func(io.Writer) error) {
 // which is shortened.
 func TestLongTextsElsewhere(t *testing.T) {
 	for name, long := range longTexts() {
-		run := withLong(long)["strategy"].(*result.Run)
+		run := withLong(long)["strategy"].(*runs.Run)
 		for what, write := range map[string]func(io.Writer) error{
 			"CSV":     func(w io.Writer) error { return view.CSV(w, view.Named{Run: run}) },
 			"gobench": func(w io.Writer) error { return view.Gobench(w, run) },

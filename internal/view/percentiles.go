@@ -9,6 +9,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 )
 
 // enoughLonger is how many waits of a round have to be longer than a percentile before it
@@ -20,7 +22,7 @@ const enoughLonger = 10
 //
 // A percentile is kept as N, where one in N waits is longer: 1, 2, 10 and 100 are p0,
 // p50, p90 and p99. The scale is then an ordinary logarithmic one.
-func latencies(run *result.Run) Figure {
+func latencies(run *runs.Run) Figure {
 	f := Figure{
 		Name:  "latency",
 		Title: "How long purchases take",
@@ -34,7 +36,7 @@ func latencies(run *result.Run) Figure {
 				{At: 100, Label: "99%"}, {At: 1000, Label: "99.9%"}, {At: 10_000, Label: "99.99%"},
 			},
 		},
-		Y: Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
+		Y: Scale{Label: "wait", Unit: metric.Milliseconds, Log: true},
 	}
 	for _, g := range measured(run) {
 		rounds := mapped(g.Rows, percentiles)

@@ -9,12 +9,14 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // measured are the groups of a run as tables show them: each with its complete rows
 // or, if it has none, the others.
-func measured(run *result.Run) []result.Group {
+func measured(run *runs.Run) []runs.Group {
 	all := run.Groups()
 	for i, g := range all {
 		complete := slices.DeleteFunc(slices.Clone(g.Rows), func(r result.Row) bool { return r.Status != stored.Complete })
@@ -27,7 +29,7 @@ func measured(run *result.Run) []result.Group {
 
 // median is that of a metric over a group: NaN if a row lacks it, without an interval
 // if planned rows are missing.
-func median(g result.Group, m result.Metric, planned int) compare.Interval {
+func median(g runs.Group, m metric.Metric, planned int) compare.Interval {
 	values := g.Values(m)
 	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}
 	if len(values) == 0 || slices.ContainsFunc(values, math.IsNaN) {
@@ -42,10 +44,10 @@ func median(g result.Group, m result.Metric, planned int) compare.Interval {
 
 // cell is a metric of a group: the median and, if it is a rate or in milliseconds, half
 // of its 95% interval in percent.
-func cell(g result.Group, m result.Metric, planned int) string {
+func cell(g runs.Group, m metric.Metric, planned int) string {
 	i := median(g, m, planned)
 	text := Number(i.Center, m.Unit)
-	if m.Unit != result.PerSecond && m.Unit != result.Milliseconds {
+	if m.Unit != metric.PerSecond && m.Unit != metric.Milliseconds {
 		return text
 	}
 	return text + reach(i)
@@ -61,39 +63,39 @@ func reach(i compare.Interval) string {
 
 // headed are the blocks of a run's tables, in their order, with what stands below each.
 var headed = []struct {
-	table         result.Table
+	table         metric.Table
 	heading, note string
 }{
-	{result.Main, "Rows", ""},
-	{result.OpenLoop, "Open loop", "A wait of an open loop begins when the order was due; " +
+	{metric.Main, "Rows", ""},
+	{metric.OpenLoop, "Open loop", "A wait of an open loop begins when the order was due; " +
 		"service begins when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
 		"left over: due in the warm-up and made in the measured time; counted in purchases/s, not in bought."},
-	{result.Details, "Details", "buyer time: the time of all buyers, divided by purchases. gone: another was first. " +
+	{metric.Details, "Details", "buyer time: the time of all buyers, divided by purchases. gone: another was first. " +
 		"contended: operations given up, listings too. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
-	{result.Cost, "Cost", "Per purchase, failed orders included. server, client: processor time of the market's " +
+	{metric.Cost, "Cost", "Per purchase, failed orders included. server, client: processor time of the market's " +
 		"server and of this process. background: renewals, subscriptions and heartbeats."},
-	{result.Machine, "Machine", "Processor time: the market's server as a share of one core, " +
+	{metric.Machine, "Machine", "Processor time: the market's server as a share of one core, " +
 		"the others as shares of all cores."},
 }
 
-func rowBlocks(run *result.Run) (blocks []Block) {
+func rowBlocks(run *runs.Run) (blocks []Block) {
 	groups, planned := measured(run), run.Manifest.Config.Trials
 	for _, h := range headed {
-		metrics := slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != h.table })
-		headings := mapped(metrics, func(m result.Metric) string { return m.Heading })
+		metrics := slices.DeleteFunc(metric.All(), func(m metric.Metric) bool { return m.Table != h.table })
+		headings := mapped(metrics, func(m metric.Metric) string { return m.Heading })
 		t := NewTable(append([]string{"row", "audit"}, headings...)...)
 		for _, g := range groups {
 			// Only the main table tells of the audit: without drops an empty column.
 			row := cells(again(g.Name()), "")
-			if h.table == result.Main {
+			if h.table == metric.Main {
 				row[1] = audited(g.Rows)
 			}
-			numbers := mapped(metrics, func(m result.Metric) string { return cell(g, m, planned) })
+			numbers := mapped(metrics, func(m metric.Metric) string { return cell(g, m, planned) })
 			t.add(append(row, cells(numbers...)...)...)
 		}
 		idle, note := []string{none, "", "0", "0%"}, []string{h.note}
-		if h.table == result.Main {
+		if h.table == metric.Main {
 			idle, note = []string{none, ""}, append(rounds(run), notes(run)...)
 		}
 		t = t.without(idle...)
@@ -104,7 +106,7 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-func rounds(run *result.Run) []string {
+func rounds(run *runs.Run) []string {
 	planned, complete := run.Manifest.Config.Trials, len(run.CompleteRounds())
 	switch {
 	case planned <= 1:
@@ -142,7 +144,7 @@ func (s *remarks) add(row *result.Row, code result.Code, text string, value floa
 
 // notes say what is wrong or strange about the rows of a run, each once with
 // the rows that it is about.
-func notes(run *result.Run) (texts []string) {
+func notes(run *runs.Run) (texts []string) {
 	var s remarks
 	for i := range run.Rows {
 		s.row(&run.Rows[i])
@@ -190,7 +192,7 @@ func (s *remarks) row(r *result.Row) {
 
 // failed are the rows that must not be judged, the first problem of each group:
 // "fine 5x5 failed its audit".
-func failed(run *result.Run) (texts []string) {
+func failed(run *runs.Run) (texts []string) {
 	for _, g := range run.Groups() {
 		if problem := g.Problem(); problem != "" {
 			texts = append(texts, again(g.Name())+" "+problem)

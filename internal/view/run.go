@@ -11,18 +11,20 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // Named is a run with the name by which a reader knows it, such as its folder.
 type Named struct {
 	Name string
-	Run  *result.Run
+	Run  *runs.Run
 }
 
 // Run is the report of a run: its figures, then the book's tables and claims, the best of
 // a sweep, what is faster, and all rows.
-func Run(run *result.Run) *Doc {
+func Run(run *runs.Run) *Doc {
 	compared := compare.Of(run)
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared)}
 	for _, f := range Figures(run) {
@@ -33,12 +35,12 @@ func Run(run *result.Run) *Doc {
 	return d
 }
 
-func title(run *result.Run) string {
+func title(run *runs.Run) string {
 	c := run.Manifest.Config
 	strategies := listed(mapped(c.Strategies(), again))
 	switch {
 	case len(c.Axes) > 0:
-		names := mapped(c.Axes, func(a result.Axis) string { return string(a.Name) })
+		names := mapped(c.Axes, func(a runs.Axis) string { return string(a.Name) })
 		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
 	case len(c.Reproduces) > 0:
 		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
@@ -48,7 +50,7 @@ func title(run *result.Run) string {
 	return "Measured: " + strategies
 }
 
-func facts(run *result.Run) []string {
+func facts(run *runs.Run) []string {
 	m := run.Manifest
 	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
 	all := []string{
@@ -61,7 +63,7 @@ func facts(run *result.Run) []string {
 		all[1] += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	if m.Config.SLOMS > 0 {
-		all[1] += "; orders are late after " + Number(m.Config.SLOMS, result.Milliseconds)
+		all[1] += "; orders are late after " + Number(m.Config.SLOMS, metric.Milliseconds)
 	}
 	if len(m.ServerConfig) > 0 {
 		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
@@ -86,7 +88,7 @@ const mostFindings = 3 // how many stand at the head of a report
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
 // runFindings are what a reader must know first: what went wrong, then what was found.
-func runFindings(run *result.Run, compared []compare.Comparison) []string {
+func runFindings(run *runs.Run, compared []compare.Comparison) []string {
 	all := wrong(run)
 	others := disturbed(run, compared)
 	if others != "" {
@@ -105,7 +107,7 @@ func runFindings(run *result.Run, compared []compare.Comparison) []string {
 	return atMost(all)
 }
 
-func wrong(run *result.Run) (all []string) {
+func wrong(run *runs.Run) (all []string) {
 	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
 	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))
 	if bad > 0 {
@@ -118,7 +120,7 @@ func wrong(run *result.Run) (all []string) {
 	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != stored.Complete {
 		begun := func(r result.Row) bool { return r.Status != stored.Complete }
 		whole := len(slices.DeleteFunc(slices.Clone(run.Rows), begun))
-		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(run.Status), whole, count(planned, "row")))
+		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(string(run.Status)), whole, count(planned, "row")))
 	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
 		all = append(all, "Not to be judged: "+listed(unfit)+".")
 	}
@@ -132,7 +134,7 @@ const notDecided = "Not decided: "
 
 // disturbed says what other processes took of the machine from rows that are not judged
 // for it, and whether anything is decided in spite of that; empty: from no row too much.
-func disturbed(run *result.Run, compared []compare.Comparison) string {
+func disturbed(run *runs.Run, compared []compare.Comparison) string {
 	var shares []float64
 	for i := range run.Rows {
 		if took := run.Rows[i].Disturbed(); took > 0 {
@@ -143,9 +145,9 @@ func disturbed(run *result.Run, compared []compare.Comparison) string {
 		return ""
 	}
 
-	said := fmt.Sprintf("%s in %d of %s", result.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
+	said := fmt.Sprintf("%s in %d of %s", compare.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
 	known := func(c compare.Comparison) bool { return c.Verdict != compare.Undecided }
-	judged := func(c result.Claim) bool { return c.Verdict != result.NotJudged && c.Verdict != result.NotDecided }
+	judged := func(c runs.Claim) bool { return c.Verdict != runs.NotJudged && c.Verdict != runs.NotDecided }
 	switch {
 	case len(compared)+len(run.Claims) == 0:
 		return "Not to be relied on: " + said + "."
@@ -158,7 +160,7 @@ func disturbed(run *result.Run, compared []compare.Comparison) string {
 // fastest says how each strategy compares with the first or, in a sweep, which is known
 // to be faster than all others at which places; or why nothing is decided. A strategy
 // that is there twice, to be compared with itself, counts once.
-func fastest(run *result.Run, all []compare.Comparison) string {
+func fastest(run *runs.Run, all []compare.Comparison) string {
 	config := run.Manifest.Config
 	if len(all) == 0 {
 		return ""
@@ -228,20 +230,20 @@ func against(all []compare.Comparison, places []string) string {
 
 // claimed counts how the claims were judged: "8 of 12 claims of the book hold;
 // claim 7 does not; claims 2 and 3 are not decided."
-func claimed(claims []result.Claim) string {
-	ids := map[result.Judgment][]string{}
+func claimed(claims []runs.Claim) string {
+	ids := map[runs.Judgment][]string{}
 	for _, c := range claims {
 		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
 	}
-	text := fmt.Sprintf("%d of %s of the book hold", len(ids[result.Holds]), count(len(claims), "claim"))
+	text := fmt.Sprintf("%d of %s of the book hold", len(ids[runs.Holds]), count(len(claims), "claim"))
 	for _, v := range []struct {
-		verdict   result.Judgment
+		verdict   runs.Judgment
 		one, some string
 	}{
-		{result.InEvery, "holds in every round", "hold in every round"},
-		{result.DoesNot, "does not", "do not"},
-		{result.NotDecided, "is not decided", "are not decided"},
-		{result.NotJudged, "is not judged", "are not judged"},
+		{runs.InEvery, "holds in every round", "hold in every round"},
+		{runs.DoesNot, "does not", "do not"},
+		{runs.NotDecided, "is not decided", "are not decided"},
+		{runs.NotJudged, "is not judged", "are not judged"},
 	} {
 		if these := ids[v.verdict]; len(these) > 0 {
 			text += "; " + english.PluralWord(len(these), "claim", "claims") + " " + english.WordSeries(these, "and") +

@@ -22,6 +22,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -204,13 +206,13 @@ func TestNothingIsDecided(t *testing.T) {
 // TestLeftOver: each format that has the rows tells what was left over from the warm-up.
 func TestLeftOver(t *testing.T) {
 	const told = "105 orders that fell due in the warm-up"
-	for want, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
-		told:                          func(b *bytes.Buffer, r *result.Run) error { return view.HTML(b, view.Run(r)) },
-		",left_over":                  func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
-		",105":                        func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
-		`{"code":"left-over","value"`: func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
-		`"left_over":105`:             func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
-		"610.5 purchases/s":           func(b *bytes.Buffer, r *result.Run) error { return view.Gobench(b, r) },
+	for want, draw := range map[string]func(*bytes.Buffer, *runs.Run) error{
+		told:                          func(b *bytes.Buffer, r *runs.Run) error { return view.HTML(b, view.Run(r)) },
+		",left_over":                  func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		",105":                        func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		`{"code":"left-over","value"`: func(b *bytes.Buffer, r *runs.Run) error { return r.Write(b) },
+		`"left_over":105`:             func(b *bytes.Buffer, r *runs.Run) error { return r.Write(b) },
+		"610.5 purchases/s":           func(b *bytes.Buffer, r *runs.Run) error { return view.Gobench(b, r) },
 	} {
 		var b bytes.Buffer
 		if err := draw(&b, open()); err != nil || !strings.Contains(b.String(), want) {
@@ -221,13 +223,13 @@ func TestLeftOver(t *testing.T) {
 
 // TestHostile: what a file holds moves no cursor and is read as markup by nothing.
 func TestHostile(t *testing.T) {
-	for name, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
-		"text":     func(b *bytes.Buffer, r *result.Run) error { return view.Text(b, view.Run(r)) },
-		"markdown": func(b *bytes.Buffer, r *result.Run) error { return view.Markdown(b, view.Run(r)) },
-		"html":     func(b *bytes.Buffer, r *result.Run) error { return view.HTML(b, view.Run(r)) },
-		"csv":      func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Name: "\x1b[2J", Run: r}) },
-		"gobench":  func(b *bytes.Buffer, r *result.Run) error { return view.Gobench(b, r) },
-		"line":     func(b *bytes.Buffer, r *result.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
+	for name, draw := range map[string]func(*bytes.Buffer, *runs.Run) error{
+		"text":     func(b *bytes.Buffer, r *runs.Run) error { return view.Text(b, view.Run(r)) },
+		"markdown": func(b *bytes.Buffer, r *runs.Run) error { return view.Markdown(b, view.Run(r)) },
+		"html":     func(b *bytes.Buffer, r *runs.Run) error { return view.HTML(b, view.Run(r)) },
+		"csv":      func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Name: "\x1b[2J", Run: r}) },
+		"gobench":  func(b *bytes.Buffer, r *runs.Run) error { return view.Gobench(b, r) },
+		"line":     func(b *bytes.Buffer, r *runs.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
 	} {
 		var b bytes.Buffer
 		testkit.Succeeds(t, draw(&b, hostile()))
@@ -276,7 +278,7 @@ func TestWords(t *testing.T) {
 func TestNumber(t *testing.T) {
 	for want, of := range map[string]struct {
 		v    float64
-		unit result.Unit
+		unit metric.Unit
 	}{
 		"0":       {0, ""},
 		"<0.001":  {0.0001, ""},
@@ -284,12 +286,12 @@ func TestNumber(t *testing.T) {
 		"2.96":    {2.963, ""},
 		"12.3":    {12.34, ""},
 		"100":     {99.96, ""},
-		"1,234":   {1234.4, result.PerSecond},
+		"1,234":   {1234.4, metric.PerSecond},
 		"1e+20":   {1e20, ""},
-		"12.3 ms": {12.34, result.Milliseconds},
-		"45.6%":   {0.4561, result.Share},
-		"2 us":    {2, result.Microseconds},
-		"-":       {math.NaN(), result.Milliseconds},
+		"12.3 ms": {12.34, metric.Milliseconds},
+		"45.6%":   {0.4561, metric.Percent},
+		"2 us":    {2, metric.Microseconds},
+		"-":       {math.NaN(), metric.Milliseconds},
 		"10.0":    {9.996, ""},
 		"0.10":    {0.0996, ""},
 	} {
@@ -305,37 +307,37 @@ func TestNumber(t *testing.T) {
 // TestFindings: a run that was cut short or measured on an embedded server says so
 // first, a violation before all.
 func TestFindings(t *testing.T) {
-	for want, change := range map[string]func(r *result.Run){
-		"All audits passed: money and items are right in 54 rows.": func(r *result.Run) { r.Manifest.Config.Margin = nil },
-		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *result.Run) { r.Rows[3].Audit.OK = false },
-		"The run was incomplete, because the environment failed after 53 of 54 rows.": func(r *result.Run) {
+	for want, change := range map[string]func(r *runs.Run){
+		"All audits passed: money and items are right in 54 rows.": func(r *runs.Run) { r.Manifest.Config.Margin = nil },
+		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *runs.Run) { r.Rows[3].Audit.OK = false },
+		"The run was incomplete, because the environment failed after 53 of 54 rows.": func(r *runs.Run) {
 			r.Status, r.Rows = stored.Incomplete, r.Rows[:53]
 		},
-		"The run was interrupted by the user after 52 of 54 rows.": func(r *result.Run) {
+		"The run was interrupted by the user after 52 of 54 rows.": func(r *runs.Run) {
 			r.Status, r.Rows = stored.Interrupted, r.Rows[:53]
 			r.Rows[52].Status = stored.Interrupted // which has begun
 		},
-		"No row was measured.":                       func(r *result.Run) { r.Rows = nil },
-		"Not to be judged: lua 5x5 was not audited.": func(r *result.Run) { r.Rows[1].Audit.Done = false },
-		"The server was embedded miniredis: these are not Redis's numbers.": func(r *result.Run) {
+		"No row was measured.":                       func(r *runs.Run) { r.Rows = nil },
+		"Not to be judged: lua 5x5 was not audited.": func(r *runs.Run) { r.Rows[1].Audit.Done = false },
+		"The server was embedded miniredis: these are not Redis's numbers.": func(r *runs.Run) {
 			r.Manifest.Backend = "embedded"
 		},
-		"Not decided: other processes took 43 to 61% of this machine's time in 54 of 54 rows.": func(r *result.Run) {
+		"Not decided: other processes took 43 to 61% of this machine's time in 54 of 54 rows.": func(r *runs.Run) {
 			for i := range r.Rows {
 				r.Rows[i].Warn(result.Busy, 0.43+0.18*float64(i%2), "")
 			}
 		},
 		"Left out of what is judged: rounds in which other processes took 61% of this machine's time in 1 of 54 rows.": func(
-			r *result.Run,
+			r *runs.Run,
 		) {
 			r.Rows[7].Warn(result.Busy, 0.61, "")
 		},
-		"Not to be relied on: other processes took 61% of this machine's time in 1 of 54 rows.": func(r *result.Run) {
+		"Not to be relied on: other processes took 61% of this machine's time in 1 of 54 rows.": func(r *runs.Run) {
 			r.Manifest.Config.Margin = nil
 			r.Rows[7].Warn(result.Busy, 0.61, "")
 		},
-		"Against fine faster: lua.": func(r *result.Run) { r.Rows[7].Warn(result.Busy, 0.06, "") },
-		"At 5x5 lua is faster than fine: 2.993 times the purchases/s (2.987 to 3.000).": func(r *result.Run) {
+		"Against fine faster: lua.": func(r *runs.Run) { r.Rows[7].Warn(result.Busy, 0.06, "") },
+		"At 5x5 lua is faster than fine: 2.993 times the purchases/s (2.987 to 3.000).": func(r *runs.Run) {
 			c := &r.Manifest.Config
 			c.Points = c.Points[:2]
 		},
@@ -356,7 +358,7 @@ func TestBusyMachineDecidesNothing(t *testing.T) {
 	for i := range r.Rows {
 		r.Rows[i].Warn(result.Busy, 0.43, "")
 	}
-	r.Claims = []result.Claim{{ID: 1, Verdict: result.NotJudged}}
+	r.Claims = []runs.Claim{{ID: 1, Verdict: runs.NotJudged}}
 	want := []string{
 		"Not decided: other processes took 43% of this machine's time in 54 of 54 rows.",
 		"0 of 1 claim of the book hold; claim 1 is not judged.",

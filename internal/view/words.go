@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -24,13 +25,13 @@ const none = "-"
 
 // Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%".
 // What is not a number is "-".
-func Number(v float64, unit result.Unit) string {
+func Number(v float64, unit metric.Unit) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return none
-	case unit == result.Share:
+	case unit == metric.Percent:
 		return digits(100*v) + "%"
-	case unit == result.Number || unit == result.PerSecond:
+	case unit == metric.Plain || unit == metric.PerSecond:
 		// a heading says of what, and in which time
 		return digits(v)
 	}
@@ -103,9 +104,9 @@ var warnings = map[result.Code]string{
 }
 
 // unitOf is that of a code's value, where it is no count and no ratio.
-var unitOf = map[result.Code]result.Unit{
-	result.ShortForTail: result.Share, result.TimesOff: result.Share, result.ClientLimit: result.Share,
-	result.Busy: result.Share, result.OutOfStock: result.Share, result.NoReply: result.Milliseconds,
+var unitOf = map[result.Code]metric.Unit{
+	result.ShortForTail: metric.Percent, result.TimesOff: metric.Percent, result.ClientLimit: metric.Percent,
+	result.Busy: metric.Percent, result.OutOfStock: metric.Percent, result.NoReply: metric.Milliseconds,
 }
 
 // warned are the words of a code for rows that have it with values from least to most, or
@@ -119,14 +120,14 @@ func warned(code result.Code, least, most float64) string {
 	return strings.Replace(words, "%s", value, 1)
 }
 
-func ended(s stored.Status) string {
-	switch s {
+func ended(status string) string {
+	switch status {
 	case stored.Interrupted:
 		return "interrupted by the user"
 	case stored.Incomplete:
 		return "incomplete, because the environment failed"
 	}
-	return string(s)
+	return status
 }
 
 // audited is the verdict of an audit over rows: "ok", "FAILED", or both with

@@ -1,0 +1,187 @@
+package load
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// Defaults of a row.
+const (
+	DefaultDuration = 10 * time.Second
+	DefaultWarmup   = time.Second
+	DefaultSeed     = 1
+	DefaultFunds    = 1_000_000_000_000 // so rich that no buyer ever runs out
+)
+
+// Limits of a row.
+const (
+	MaxWorkers = 1_000 // beyond it one process measures itself, and not Redis
+	// Exact in a script's numbers, too, and no sum of it overflows.
+	MaxFunds = 1_000 * DefaultFunds
+	MaxHot   = 1_000_000 // items that circulate
+	// Of each account if items circulate: somebody can then always pay.
+	LeastHotFunds = maxPrice
+	// Items listed before a row: their ledgers and audit take 130 MB, as measured.
+	MaxStock    = 1_000_000
+	MaxPrograms = 20                     // workers that are processes
+	MinWait     = 100 * time.Microsecond // package alarm is exact to about half of it
+	MinDuration = time.Millisecond       // a shorter row ends before a worker has begun
+	// Like MaxRTT, it leaves a purchase's round trips time to end.
+	MaxHold = 10 * time.Second
+	MaxRTT  = time.Second
+	// MaxRate is the highest rate in orders a second. Orders are due at whole
+	// nanoseconds, no two at the same one, which makes this rate wrong by less than a
+	// thousandth. A worker needs about 0.1 us to take one from the schedule.
+	MaxRate = 1_000_000
+)
+
+// Options are how rows are measured.
+type Options struct {
+	Subject  strategies.Spec // what Point.Strategy names; of your own strategy: strategies.Own
+	Trial    int             // the row's number among those of its point, from 1; 0 is 1
+	Duration time.Duration   // measured time
+	Warmup   time.Duration   // before that, not counted
+	// Orders of an open loop that take longer are late; 0: only those that
+	// bought nothing are.
+	SLO  time.Duration
+	Seed uint64
+
+	Keys    market.Keys
+	Servers connect.Servers // where the market is, and the locks
+	Keep    bool            // leave the market in Redis
+	// The server ends with the run: keys may stay, and a row looks for those
+	// that nobody declared.
+	Private bool
+	// A folder for a record of all trade (not of looks), which package history
+	// judges; empty: none.
+	History string
+
+	// Observes the steps of a worker, and may hold it there; nil: nothing does.
+	steps func(role) step.Observer
+}
+
+// PointError says why a point cannot be measured with its options.
+type PointError struct {
+	Field string // the name of the flag that it is about, such as "wallets", "rate" or "mix"
+	Why   string
+}
+
+// ErrPoint is what a PointError is.
+var ErrPoint = errors.New("it cannot be measured")
+
+func (e *PointError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrPoint, e.Field, e.Why) }
+
+// Is makes a PointError an ErrPoint.
+func (e *PointError) Is(target error) bool { return target == ErrPoint }
+
+// Validate returns a *PointError for what cannot be measured.
+func (o Options) Validate(p result.Point) error {
+	for _, r := range o.rules(p) {
+		if r.broken {
+			return &PointError{r.field, r.why}
+		}
+	}
+	return nil
+}
+
+type rule struct {
+	broken     bool
+	field, why string
+}
+
+// rules are about what is measured and how, and then about its load.
+func (o Options) rules(p result.Point) []rule {
+	kind, _ := o.Subject.Lock()
+	elsewhere := o.Subject.Elsewhere()
+	return []rule{
+		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
+		{o.Warmup < 0, "warmup", "it must not be negative"},
+		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",
+			fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
+				humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
+		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
+		outside(p.HoldMS, MaxHold, "hold"),
+		outside(p.RTTMS, MaxRTT, "rtt"),
+		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
+			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
+		{elsewhere && !o.Private, "redis",
+			p.Strategy + " is a program, which is measured only on a private server: leave --redis out"},
+		{elsewhere && p.RTTMS > 0, "rtt",
+			"it cannot delay the programs of " + p.Strategy + ": they connect to the server directly"},
+		{elsewhere && p.HoldMS > 0, "hold",
+			"it cannot hold the programs of " + p.Strategy + " between their reads and writes"},
+		{elsewhere && p.Mix.Sellers+p.Mix.Buyers > MaxPrograms, "mix",
+			fmt.Sprintf("%s: each worker of %s is a process: at most %d in all", p.Mix, p.Strategy, MaxPrograms)},
+
+		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
+			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
+		{p.Mix.Sellers > 0 && p.Hot > 0, "mix",
+			p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
+		{p.Mix.Buyers > MaxWorkers-p.Mix.Sellers, "mix", fmt.Sprintf("%s: a row has at most %d workers", p.Mix, MaxWorkers)},
+		{p.Wallets < 0 || p.Wallets > p.Mix.Buyers, "wallets",
+			fmt.Sprintf("%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)},
+		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
+		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds",
+			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
+		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
+		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
+		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: the items that circulate are all that there is"},
+		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers that list again are not free when an order is due"},
+		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
+	}
+}
+
+func outside(ms float64, most time.Duration, field string) rule {
+	d := milliseconds(ms)
+	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
+}
+
+// limit is a generous one for an operation that ends by itself: a time-out for each
+// lock, hold, round trips and 2 s.
+func (o Options) limit(p result.Point) time.Duration {
+	const trips, more = 10, 2 * time.Second
+	longest := time.Duration(0)
+	for _, declared := range o.Subject.Params() {
+		if declared.Role == param.Timeout {
+			text, _ := o.Subject.Value(declared.Name)
+			timeout, _ := time.ParseDuration(text) // cannot fail: param has parsed it
+			longest = max(longest, timeout)
+		}
+	}
+	if o.Subject.SeveralLocks() {
+		longest *= 2
+	}
+	return longest + hold(p) + trips*rtt(p) + more
+}
+
+func hold(p result.Point) time.Duration { return milliseconds(p.HoldMS) }
+func rtt(p result.Point) time.Duration  { return milliseconds(p.RTTMS) }
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func funds(p result.Point) int64 { return cmp.Or(p.Funds, DefaultFunds) }
+
+func wallets(p result.Point) int { return cmp.Or(p.Wallets, p.Mix.Buyers) }
+
+// opening is a market when a row begins: the sellers' accounts first, then the buyers'.
+func opening(p result.Point) market.Opening {
+	return market.Opening{Accounts: p.Mix.Sellers + wallets(p), Funds: funds(p), Strategy: p.Spec()}
+}
+
+func account(p result.Point, r role, i int) market.UserID {
+	if r == seller {
+		return market.UserID(1 + i)
+	}
+	return market.UserID(1 + p.Mix.Sellers + i%wallets(p))
+}

@@ -1,0 +1,199 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/market"
+)
+
+// Beyond these a row has a warning.
+const (
+	// How far buyers' busy time over the time that they were there is from 1.
+	timesOff = 0.02
+	// How far waits followed to their end over their parts within the row are from 1.
+	tailOff               = 0.1
+	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
+	// Orders of the warm-up made in the measured time over those that fell due in it.
+	leftOverShare = 0.01
+)
+
+func (m *measurement) row() result.Row {
+	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime)
+	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
+	r.Elsewhere = m.Subject.Elsewhere()
+	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
+	var present, busy time.Duration
+	for _, w := range m.all() {
+		t.add(w.tally)
+		if w.role == buyer {
+			r.PerBuyer = append(r.PerBuyer, w.tally.count[bought])
+			present, busy = present+w.tally.present, busy+w.tally.busy
+		}
+	}
+	m.fill(&r, t)
+	if m.open == nil && r.Seconds > 0 {
+		r.BusyBuyers, r.PresentBuyer = busy.Seconds()/r.Seconds, present.Seconds()/r.Seconds
+	}
+	m.warn(&r, t)
+	m.addUsage(&r, t)
+	if r.Elsewhere { // nobody sees what programs wait for and what they send
+		r.LockWaitMS, r.ClientCPU = result.Latency{}, nil
+		r.Market, r.Commands, r.Background = nil, nil, nil
+	}
+	return r
+}
+
+func (m *measurement) fill(r *result.Row, t *tally) {
+	n := &t.count
+	r.Listed, r.Bought = n[listed], n[bought]
+	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
+	r.Refused, r.ContendedBeside, r.Unknown = t.refused, n[contendedBeside], n[unknown]
+	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
+	if m.open != nil {
+		r.Bought -= n[leftOver]
+	}
+	if int(n[broke]) < len(m.buyers) { // otherwise the load ended with the last buyer
+		r.Cut = m.cut
+	}
+	r.WaitMS = latency(&t.took[purchaseTime])
+	r.ServiceMS = latency(&t.took[serviceTime])
+	r.GivenUpMS = latency(&t.took[refusedTime])
+	r.LockWaitMS = latency(&t.took[lockWaitTime])
+	r.ListMS = latency(&t.took[listTime])
+	if r.WaitMS.Count > 0 {
+		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
+	}
+	// Into memory.
+	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	r.Histogram = string(histogram)
+	if r.Seconds > 0 {
+		step := time.Duration(m.window.interval()).Seconds()
+		began := min(courseIntervals, int(math.Ceil(r.Seconds/step)))
+		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
+	}
+	sharing := m.market.shared.Load()
+	if !sharing {
+		r.Market = carried(t.traffic.market)
+	}
+	if t.traffic.lockServers != (redisconn.Counts{}) { // otherwise the lock has no servers of its own
+		r.LockServers = carried(t.traffic.lockServers)
+	}
+	if r.Seconds > 0 {
+		r.Background = carried(m.last.background.Sub(m.first.background))
+		if all := carried(m.last.market.Sub(m.first.market)); !sharing {
+			r.Commands = &all.Commands
+		}
+		r.Open = m.open.report(m, t)
+	}
+}
+
+func carried(c redisconn.Counts) *result.Traffic {
+	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
+}
+
+func (m *measurement) warn(r *result.Row, t *tally) {
+	warn := func(is bool, code result.Code, value float64) {
+		if is {
+			r.Warn(code, value, "")
+		}
+	}
+	buyers, penniless := int64(len(m.buyers)), t.count[broke]
+	warn(penniless == buyers, result.AllBroke, 0)
+	warn(penniless > 0 && penniless < buyers, result.SomeBroke, float64(penniless))
+	var clipped int64
+	for _, k := range t.took {
+		clipped += k.clipped
+	}
+	warn(clipped > 0, result.Clipped, float64(clipped))
+	warn(r.Cut > 0, result.WereCut, float64(r.Cut))
+	warn(t.count[fromWarmup] > 0, result.WarmupUnderway, float64(t.count[fromWarmup]))
+	if o := r.Open; o != nil {
+		waited := o.LeftOver > buyers // and were not only under way
+		warn(waited && float64(o.LeftOver) > leftOverShare*float64(o.Due), result.LeftOver, float64(o.LeftOver))
+	}
+	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
+	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
+	silent := m.market.silent
+	warn(silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
+	warn(withoutPurchase(r), result.NothingBought, 0)
+	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
+		return
+	}
+	if !r.EnoughPurchases() {
+		r.Warn(result.TooFew, float64(r.Bought), "")
+		return
+	}
+	steadiness, gone := r.Steadiness(), r.Refused[market.Reason(market.ErrNotListed)]
+	warn(steadiness < steadyLow || steadiness > steadyHigh, result.Unsteady, steadiness)
+	warn(steadiness < steadyLow && gone > r.Bought && m.point.Hot == 0,
+		result.OutOfStock, float64(gone)/float64(gone+r.Bought))
+	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
+	warn(m.open == nil && math.Abs(whole-1) > tailOff, result.ShortForTail, whole)
+}
+
+func latency(t *durations) result.Latency {
+	n := t.histogram.TotalCount()
+	if n == 0 {
+		return result.Latency{}
+	}
+	percentile := func(perMille int64) float64 {
+		return min(inMS(t.longest), float64(nearestRank(t.histogram, perMille))/1000)
+	}
+	return result.Latency{
+		Mean: inMS(t.sum) / float64(n), P50: percentile(500), P90: percentile(900), P99: percentile(990),
+		P999: percentile(999), Max: inMS(t.longest), Count: n,
+	}
+}
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// nearestRank is the percentile by nearest rank, whose rank is rounded up. The library's
+// own ValueAtQuantile rounds the rank half up, and so takes the 257th of 260 values for
+// the 99th percentile, though 1.2% of them are larger.
+func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
+	n := h.TotalCount()
+	rank := (n*perMille + 999) / 1000
+	return h.ValueAtQuantile(100 * float64(rank) / float64(n)) // which rounds to rank
+}
+
+// ErrNothingBought is returned, wrapped, by NothingBought.
+var ErrNothingBought = errors.New("nothing was bought")
+
+const enough = time.Second // how long a row has to last before it should have a purchase
+
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without
+// a purchase and one of them, of a second or more, has no excuse: buyers without coins
+// or, if no items circulate, sellers that kept taking the locks.
+func NothingBought(rows []result.Row, planned time.Duration) error {
+	bought := map[string]int64{}
+	for _, r := range rows {
+		bought[r.Strategy] += r.Made()
+	}
+	for _, r := range rows {
+		contended := r.ContendedOrders()
+		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
+		// A shorter one that took longer stood still.
+		lasted := planned >= enough && r.Seconds >= enough.Seconds()
+		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
+			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
+				"%d orders were given up under contention, and %d locks could not be released; "+
+				"try a longer --duration, another lock or fewer workers",
+				ErrNothingBought, r.Strategy, r.Seconds, r.Name(), r.Listed, contended, r.FailedReleases)
+		}
+	}
+	return nil
+}
+
+func withoutPurchase(r *result.Row) bool {
+	return r.Made() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
+		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
+}

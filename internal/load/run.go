@@ -1,0 +1,254 @@
+// Package load loads a market with sellers and buyers, and measures one row: [Measure] a
+// result.Point under [Options]. It is what drives package bench, whose comment says what is
+// counted when, and the command.
+package load
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/stored"
+)
+
+const (
+	// failedGrace is how long operations may go on after the environment failed: a lock
+	// may never be released any more.
+	failedGrace = time.Second
+	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
+)
+
+// Measure measures one row: it seeds a market, loads it, audits it and removes it. When ctx
+// ends, the operations in flight are finished and the row is audited and removed all the
+// same; its status is then Interrupted.
+//
+// An error means that the environment failed: the row holds what was measured until then,
+// Incomplete, and audited if that was possible. A *PointError means that p cannot be
+// measured: the row is empty. A violation is no error.
+func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error) {
+	if err := o.Validate(p); err != nil {
+		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
+	}
+	m := newMeasurement(p, o)
+	row, err := m.drive(ctx, func() error {
+		m.work(ctx)
+		return m.market.unserved(m.window.failure)
+	})
+	row.Trial = max(o.Trial, 1)
+	if err != nil {
+		row.Status = stored.Incomplete
+		err = fmt.Errorf("row %s: %w", p.Name(), err)
+	}
+	return row, err
+}
+
+func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
+	lasting := context.WithoutCancel(ctx)
+	defer func() {
+		// half a market, perhaps without its note, is no use to anybody
+		if !m.Keep || errors.Is(err, ErrKeysLost) {
+			if left := m.remove(lasting); left != nil {
+				row.Warn(result.KeysStay, 0, left.Error())
+				err = errors.Join(err, left)
+			}
+		}
+	}()
+	err = m.market.unserved(m.prepare(ctx))
+	if err != nil { // nothing was measured
+		if ctx.Err() != nil {
+			m.window.stop(stored.Interrupted)
+			return m.row(), nil
+		}
+		m.window.stop(stored.Incomplete)
+		return m.row(), err
+	}
+	loading := load()
+	closing := m.close()           // also after a load that failed
+	err = cmp.Or(loading, closing) // the first failure explains the other
+	row = m.row()
+	if cluster := m.market.cluster; cluster != nil {
+		// The market may have another master by now; if nobody says so, the audit fails.
+		_ = cluster.Refresh(lasting)
+	}
+	if !errors.Is(err, ErrKeysLost) {
+		var auditing error
+		row.Audit, auditing = m.audit(lasting, &row)
+		err = errors.Join(err, auditing)
+	}
+	if errors.Is(err, ErrKeysLost) { // an audit or a history would blame the strategy
+		return row, errors.Join(err, m.history.Abandon())
+	}
+	return row, errors.Join(err, m.market.finishHistory(lasting, m.history))
+}
+
+// A measurement is one row while it is measured: its market, its workers, and
+// what they share.
+type measurement struct {
+	Options
+	point           result.Point
+	market          *rowMarket
+	sellers, buyers []*worker
+	history         *history.Writer
+
+	window *window
+	open   *openLoop // nil: the loop is closed
+	cut    int64     // operations that began in the window and had not ended when the load did
+
+	meter       meter
+	first, last reading // at the two ends of the window
+}
+
+// newMeasurement makes a row. Its workers are not connected yet, and no market is open.
+func newMeasurement(p result.Point, o Options) *measurement {
+	m := &measurement{Options: o, point: p, market: newMarket(p, o), window: newWindow(), open: newOpenLoop(p, o)}
+	add := func(r role, workers *[]*worker, count int) {
+		for i := range count {
+			place := len(m.all())
+			random := rand.New(rand.NewPCG(o.Seed, uint64(place)))
+			*workers = append(*workers, newWorker(m.market, m.window, r, i, place, account(p, r, i), random))
+		}
+	}
+	add(seller, &m.sellers, p.Mix.Sellers)
+	add(buyer, &m.buyers, p.Mix.Buyers)
+	return m
+}
+
+func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers) }
+
+// prepare seeds and stocks the market, and connects the workers. On an error nothing
+// stays open, but keys may stay.
+func (m *measurement) prepare(ctx context.Context) (err error) {
+	m.market.ours, err = m.market.seed(ctx)
+	if err != nil {
+		return err
+	}
+	m.history, err = m.market.createHistory()
+	if err != nil {
+		return err
+	}
+	err = m.connect(ctx)
+	if err != nil {
+		err = errors.Join(err, m.close(), m.history.Abandon())
+	}
+	return err
+}
+
+func (m *measurement) connect(ctx context.Context) (err error) {
+	workers := m.all()
+	for _, w := range workers {
+		w.history, err = m.history.Worker()
+		if err != nil {
+			return err
+		}
+	}
+	if err := m.market.stockUp(ctx, workers); err != nil {
+		return err
+	}
+	for _, w := range workers {
+		if err := w.connect(ctx); err != nil {
+			return fmt.Errorf("connect %s %d: %w", w.role, w.number+1, err)
+		}
+	}
+	for _, w := range workers {
+		program, is := w.purchaser.(interface{ Ready(context.Context) error })
+		if is && err == nil { // all others start meanwhile
+			err = program.Ready(ctx)
+		}
+	}
+	return err
+}
+
+func (m *measurement) close() (err error) {
+	for _, w := range m.all() {
+		err = errors.Join(err, w.close())
+	}
+	return errors.Join(err, m.market.process.Close())
+}
+
+// work loads the row: warm-up, measured time, loaded end, and an end without
+// load, in which every worker ends.
+func (m *measurement) work(ctx context.Context) {
+	// An operation outlives an interrupt, so that it can end well, but not its limit.
+	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	m.openMeter(ctx)
+	if m.meter.conn != nil {
+		defer m.meter.conn.Close() // it has only read
+	}
+	m.first = m.read()
+	m.window.begin(m.Warmup, m.Duration)
+	defer context.AfterFunc(ctx, func() { m.window.stop(stored.Interrupted) })()
+
+	var everybody, buyers sync.WaitGroup
+	for _, w := range m.all() {
+		switch {
+		case w.role == seller:
+			everybody.Go(func() { m.sell(operations, w) })
+		case m.open != nil:
+			buyers.Go(func() { m.serve(operations, w) })
+		default:
+			buyers.Go(func() { m.buy(operations, w) })
+		}
+	}
+	if m.meter.conn != nil {
+		everybody.Go(func() { m.guard(operations, m.meter.conn) })
+	}
+	everybody.Go(func() { // buyers end early when their coins are gone
+		buyers.Wait()
+		m.window.stop(stored.Complete)
+	})
+	m.watch()
+	limit := m.limit(m.point)
+	if m.window.status == stored.Incomplete { // it does not change any more
+		limit = failedGrace
+	}
+	defer time.AfterFunc(limit, cancel).Stop()
+	everybody.Wait()
+}
+
+// watch reads what is used at the two ends of the measured time, and returns
+// when the load has ended.
+func (m *measurement) watch() {
+	defer time.AfterFunc(time.Until(m.window.from)+m.Duration, m.window.end).Stop()
+	if m.Warmup > 0 { // otherwise what work read before the workers began will do
+		select {
+		case <-time.After(m.Warmup):
+			m.first = m.read()
+		case <-m.window.over:
+		}
+	}
+	<-m.window.over
+	m.last = m.read()
+	limit := time.Now().Add(m.limit(m.point))
+	if m.open != nil {
+		limit = limit.Add(patience)
+	}
+	m.cut = m.underway()
+	for m.cut > 0 && !m.window.stopped.Load() && !time.Now().After(limit) {
+		time.Sleep(endLooks)
+		m.cut = m.underway()
+	}
+	m.window.stop(stored.Complete)
+	m.market.relisted.ring() // wakes whoever still waits for it
+}
+
+// underway counts operations that began in the window and have not ended, and
+// orders due in it that still wait.
+func (m *measurement) underway() (n int64) {
+	if m.open != nil {
+		n = m.open.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
+	}
+	for _, w := range m.all() {
+		if m.window.holds(w.underway.Load()) {
+			n++
+		}
+	}
+	return n
+}

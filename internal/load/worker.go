@@ -1,0 +1,224 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/alarm"
+	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+type role string
+
+const (
+	seller role = "seller"
+	buyer  role = "buyer"
+)
+
+// A worker is one seller or buyer. Its methods serve one goroutine.
+type worker struct {
+	market    *rowMarket
+	role      role
+	number    int           // among the workers of its role, from 0
+	place     int           // among all workers of the row, from 0
+	account   market.UserID // for which it trades
+	purchaser market.Purchaser
+	opened    *connect.Worker // nil: it is not connected
+	supply    supply
+	work      *otherWork // nil: none
+	random    *rand.Rand
+
+	tally   *tally
+	ledger  *market.Ledger
+	history *history.Recorder // nil: nothing is recorded
+	// When the operation under way began, on the window's clock; idle: there is none.
+	underway atomic.Int64
+
+	carried     redisconn.Stats // what its own connection has carried
+	lockServers redisconn.Stats // what its locks exchange with servers of their own
+	background  redisconn.Stats // what renewals and notifications of its locks exchange with any server
+
+	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
+	orders     []market.Order // reused
+}
+
+const idle = math.MaxInt64 // worker.underway of one that makes no operation
+
+func newWorker(m *rowMarket, w *window, r role, number, place int, account market.UserID, random *rand.Rand) *worker {
+	kinds := map[role][]kind{
+		seller: {listTime}, buyer: {purchaseTime, refusedTime, lockWaitTime},
+	}[r]
+	if r == buyer && m.point.Hot > 0 {
+		kinds = append(kinds, listTime)
+	}
+	if r == buyer && m.point.Rate > 0 {
+		kinds = append(kinds, serviceTime)
+	}
+	made := &worker{
+		market: m, role: r, number: number, place: place, account: account, random: random,
+		tally: newTally(w, kinds...), ledger: new(market.Ledger),
+	}
+	made.underway.Store(idle)
+	return made
+}
+
+func (w *worker) connect(ctx context.Context) (err error) {
+	env := strategies.Env{
+		Client:  market.Client{Number: w.place, Steps: w.steps()},
+		Keys:    w.market.Keys,
+		Process: &w.market.process,
+	}
+	if w.history != nil {
+		env.Holds = w.history.Held
+	}
+	traffic := connect.Traffic{Market: &w.carried, LockServers: &w.lockServers, Background: &w.background}
+
+	w.opened, err = connect.Open(ctx, w.market.Subject, w.market.servers(), traffic, env)
+	if err != nil {
+		return errors.Join(err, w.close())
+	}
+	w.purchaser, w.supply = w.opened.Purchaser, redisSupply{w.opened.Conn.Client, w.market.Keys, w.market.glance()}
+	return nil
+}
+
+func (w *worker) close() (err error) {
+	if w.opened != nil {
+		err = w.opened.Close()
+	}
+	if w.work != nil {
+		w.work.alarm.Close()
+	}
+	w.opened, w.work = nil, nil
+	return err
+}
+
+func (w *worker) traffic() traffic { return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()} }
+
+func (w *worker) at(t time.Time) int64 { return w.tally.window.at(t) }
+
+// since is the span of what began at start and ends now.
+func (w *worker) since(start time.Time) span {
+	at := w.at(start)
+	return span{at, at, w.at(time.Now())}
+}
+
+// listNext offers the seller's next item. When none is left it first mints a
+// batch, which is not measured.
+func (w *worker) listNext(ctx context.Context) error {
+	if w.next >= w.last {
+		if err := w.mint(ctx, w.supply); err != nil {
+			return err
+		}
+	}
+	w.next++
+	return w.list(ctx, w.next-1)
+}
+
+func (w *worker) list(ctx context.Context, item market.ItemID) error {
+	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
+	start := time.Now()
+	w.underway.Store(w.at(start))
+	receipt, err := w.purchaser.List(ctx, l)
+	end := time.Now()
+	w.history.Listed(start, end, l, err)
+	w.ledger.Listed(l, err)
+	at := w.at(start)
+	w.tally.listed(span{at, at, w.at(end)}, receipt, err)
+	w.underway.Store(idle)
+	if fatal(err) {
+		return fmt.Errorf("list item %d: %w", l.Item, err)
+	}
+	return err
+}
+
+func (w *worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
+
+func (w *worker) mint(ctx context.Context, from supply) error {
+	start := time.Now()
+	first, err := from.mint(ctx, w.account)
+	w.history.Minted(start, time.Now(), first, w.account, err)
+	w.ledger.Minted(first, w.account, err)
+	if err == nil {
+		w.next, w.last = first, first+market.BatchSize
+	}
+	return err
+}
+
+// browse returns some listings as orders, in random order. It is not measured. The slice
+// is good until the next call.
+func (w *worker) browse(ctx context.Context) (_ []market.Order, err error) {
+	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)
+	if err != nil {
+		return nil, err
+	}
+	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
+	return w.orders, nil
+}
+
+func (w *worker) purchase(ctx context.Context, o market.Order) error {
+	start := time.Now()
+	w.underway.Store(w.at(start))
+	err := w.order(ctx, o, start, start)
+	w.underway.Store(idle)
+	return err
+}
+
+func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
+	before := w.traffic()
+	receipt, err := w.purchaser.Purchase(ctx, o)
+	end := time.Now()
+	w.history.Purchased(start, end, o, err)
+	w.ledger.Purchased(o, err)
+	w.tally.ordered(span{w.at(asked), w.at(start), w.at(end)}, w.traffic().sub(before), receipt, err)
+	if fatal(err) {
+		return fmt.Errorf("purchase item %d: %w", o.Item, err)
+	}
+	return err
+}
+
+// fatal reports whether an operation failed because of the environment. A row that went
+// on would measure the failure.
+func fatal(err error) bool {
+	return err != nil && (!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
+}
+
+// steps makes the observer of the worker's steps; nil: nobody observes them.
+func (w *worker) steps() step.Observer {
+	var steps step.Observer
+	if w.market.steps != nil {
+		steps = w.market.steps(w.role)
+	}
+	if w.market.point.HoldMS == 0 {
+		return steps
+	}
+	w.work = &otherWork{lasts: hold(w.market.point), alarm: alarm.New(), steps: steps}
+	return w.work.observe
+}
+
+// otherWork takes time, no core and no memory between an operation's reads and its
+// write, as a remote call does.
+type otherWork struct {
+	lasts time.Duration
+	alarm alarm.Alarm
+	steps step.Observer // may be nil
+}
+
+func (o *otherWork) observe(ctx context.Context, at step.Name) {
+	if at == step.BeforeWrite {
+		until := time.Now().Add(o.lasts)
+		for left := o.lasts; left > 0 && ctx.Err() == nil; left = time.Until(until) {
+			o.alarm.Sleep(left, ctx.Done())
+		}
+	}
+	o.steps.At(ctx, at)
+}

@@ -1,0 +1,313 @@
+// Package runs holds what a run came to, as run.json stores it: a [Run] has its rows round by
+// round, and [Run.Groups] are those of each Point. It measures nothing.
+package runs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/stored"
+)
+
+const Schema = 2 // Schema is the version of the form in which runs are stored.
+
+// A Run is what one command measured.
+type Run struct {
+	Schema   int           `json:"schema"`
+	Status   stored.Status `json:"status"`
+	Manifest Manifest      `json:"manifest"`
+	Rows     []result.Row  `json:"rows"` // in the order in which they were measured
+	Claims   []Claim       `json:"claims,omitempty"`
+}
+
+// Manifest says where, how and with what a run was made.
+type Manifest struct {
+	Version       string `json:"version"` // marketsim's
+	Go            string `json:"go"`
+	OS            string `json:"os"` // GOOS/GOARCH
+	CPU           string `json:"cpu"`
+	CPUs          int    `json:"cpus"`
+	Kernel        string `json:"kernel"`
+	Backend       string `json:"backend"` // url, local, cluster, container or embedded
+	Server        string `json:"server"`  // redis, valkey or miniredis
+	ServerVersion string `json:"server_version"`
+	// The settings that matter to the numbers, where readable.
+	ServerConfig map[string]string `json:"server_config"`
+	Command      string            `json:"command"` // as typed, secrets removed
+	Config       Config            `json:"config"`
+	Seed         uint64            `json:"seed"`
+	Started      time.Time         `json:"started"`
+}
+
+// Config is what was to be measured.
+type Config struct {
+	Points          []result.Point `json:"points"` // the plan: each round has each of them once
+	Trials          int            `json:"trials"` // rounds
+	DurationSeconds float64        `json:"duration_seconds"`
+	WarmupSeconds   float64        `json:"warmup_seconds"`
+	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05;
+	// nil: nothing is compared.
+	Margin     *float64 `json:"margin,omitempty"`
+	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
+	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	// SLOMS is after how many ms an order of an open loop is late; 0: only those
+	// that bought nothing are.
+	SLOMS  float64 `json:"slo_ms,omitempty"`
+	Prefix string  `json:"prefix"`
+	Target string  `json:"target"` // the server's address, secrets removed
+	// LockServers are the servers of locks that are kept elsewhere: name and version,
+	// or address, by the lock.
+	LockServers map[string]string `json:"lock_servers,omitempty"`
+}
+
+// Strategies are those of the plan, in its order, each once.
+func (c Config) Strategies() []string {
+	return distinct(c.Points, func(p result.Point) string { return p.Strategy })
+}
+
+// Places are those of the plan, in its order, each once: where strategies are compared.
+func (c Config) Places() []string { return distinct(c.Points, result.Point.Place) }
+
+func distinct(points []result.Point, of func(result.Point) string) (all []string) {
+	seen := map[string]bool{}
+	for _, p := range points {
+		if name := of(p); !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// A Group is the rows of one Point, one a round, in the order of rounds.
+type Group struct {
+	result.Point
+	Rows []result.Row
+}
+
+// Problem is the first Problem that a row of the group has; empty: none.
+func (g Group) Problem() (problem string) {
+	for i := range g.Rows {
+		problem = cmp.Or(problem, g.Rows[i].Problem())
+	}
+	return problem
+}
+
+// Values are those of a Metric in the group's rows.
+func (g Group) Values(m metric.Metric) []float64 {
+	all := make([]float64, len(g.Rows))
+	for i := range g.Rows {
+		all[i] = m.Of(&g.Rows[i])
+	}
+	return all
+}
+
+// Groups are the rows of each Point that has any, in the order of the plan.
+func (r *Run) Groups() []Group {
+	byPoint := map[result.Point][]result.Row{}
+	points := slices.Clone(r.Manifest.Config.Points)
+	for _, row := range r.Rows {
+		byPoint[row.Point] = append(byPoint[row.Point], row)
+		points = append(points, row.Point)
+	}
+	var all []Group
+	for _, p := range points {
+		rows, first := byPoint[p]
+		if first {
+			delete(byPoint, p)
+			slices.SortStableFunc(rows, func(a, b result.Row) int { return cmp.Compare(a.Trial, b.Trial) })
+			all = append(all, Group{p, rows})
+		}
+	}
+	return all
+}
+
+// CompleteRounds are the rows of the rounds in which each Point of the plan has a
+// complete row, in the order of rounds.
+func (r *Run) CompleteRounds() [][]result.Row {
+	byTrial := map[int][]result.Row{}
+	for _, row := range r.Rows {
+		if row.Status == stored.Complete {
+			byTrial[row.Trial] = append(byTrial[row.Trial], row)
+		}
+	}
+	var rounds [][]result.Row
+	for _, trial := range slices.Sorted(maps.Keys(byTrial)) {
+		if rows := byTrial[trial]; len(rows) == len(r.Manifest.Config.Points) {
+			rounds = append(rounds, rows)
+		}
+	}
+	return rounds
+}
+
+// Claim is one claim of the book, and whether the measurement bears it out.
+type Claim struct {
+	ID        int      `json:"id"`
+	Text      string   `json:"text"`
+	Published string   `json:"published"`
+	Measured  string   `json:"measured"`
+	Tolerance string   `json:"tolerance"`
+	Verdict   Judgment `json:"verdict"`
+	// The 95% interval of the claim's statistic over the rounds.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"` // nil: in fewer than six rounds there is none
+}
+
+// Judgment is what rounds say about a claim.
+type Judgment string
+
+// The judgments of a claim.
+const (
+	Holds   Judgment = "holds"    // the interval lies inside the tolerance
+	DoesNot Judgment = "does not" // the interval lies outside
+	// It holds in each, and the rounds are too few for an interval.
+	InEvery Judgment = "in every round"
+	// The interval lies on both sides, there is none, or rounds are missing.
+	NotDecided Judgment = "not decided"
+	NotJudged  Judgment = "not judged" // nothing can be said: the claim's Measured says why
+)
+
+// Write stores the result as JSON, in one line: indented it would be larger by a quarter.
+func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, "") }
+
+// Read reads what Write stored. It refuses what Write would not have stored: another
+// schema, an unknown status, a row that is there twice, a mix without sellers or buyers,
+// a negative number, and trailing data.
+func Read(r io.Reader) (*Run, error) {
+	var res Run
+	err := stored.Decode(r, &res, "marketsim run --out DIR")
+	// another schema may have fields that are unknown here
+	if err == nil || res.Schema != 0 && res.Schema != Schema {
+		err = res.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	return &res, nil
+}
+
+// MostTrials is how many rounds a run can have: each is gone through for every
+// pair that is compared.
+const MostTrials = 100_000
+
+func (r *Run) check() error {
+	if r.Schema != Schema {
+		return fmt.Errorf("schema %d; this marketsim reads schema %d: measure again, or use the marketsim that stored it",
+			r.Schema, Schema)
+	}
+	if err := r.Status.Check(); err != nil {
+		return err
+	}
+	if r.Status == stored.Complete && len(r.Rows) == 0 {
+		return errors.New("it says that it is complete, and has no row")
+	}
+	c := &r.Manifest.Config
+	if c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
+		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes",
+			c.Trials, len(c.Axes), MostTrials)
+	}
+	for _, axis := range c.Axes {
+		if err := axis.check(); err != nil {
+			return err
+		}
+	}
+	type measured struct {
+		result.Point
+		trial int
+	}
+	seen := map[measured]bool{}
+	for i, row := range r.Rows {
+		at := measured{row.Point, row.Trial}
+		if err := checkRow(&row); err != nil {
+			return fmt.Errorf("row %d: %w", i+1, err)
+		}
+		if seen[at] {
+			return fmt.Errorf("row %d: %s, trial %d, is there twice", i+1, row.Name(), row.Trial)
+		}
+		seen[at] = true
+	}
+	return nil
+}
+
+// checkRow refuses a row that no run has stored.
+func checkRow(r *result.Row) error {
+	switch {
+	case r.Strategy == "":
+		return fmt.Errorf("it names no strategy")
+	case r.Mix.Buyers < 1 || r.Mix.Sellers < 1 && r.Hot == 0:
+		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
+	case r.Trial < 1:
+		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
+	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:
+		return fmt.Errorf("contended_beside is %d, of %d", r.ContendedBeside, r.Refused["contended"])
+	}
+	for _, m := range metric.All() {
+		if v := m.Of(r); v < 0 {
+			return fmt.Errorf("%s is %v, and cannot be negative", m.Name, v)
+		}
+	}
+	if i := slices.IndexFunc(r.Course, func(n int64) bool { return n < 0 }); i >= 0 {
+		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
+	}
+	return stored.Status(r.Status).Check()
+}
+
+// An Axis is what a sweep varies.
+type Axis struct {
+	Name   AxisName  `json:"name"`
+	Values []float64 `json:"values"` // ascending; times are in milliseconds
+}
+
+// AxisName names an axis.
+type AxisName string
+
+// The axes of a sweep.
+const (
+	// How many sellers, and as many buyers; where items circulate, buyers alone.
+	AxisClients AxisName = "clients"
+	AxisHot     AxisName = "hot"  // as Load.Hot
+	AxisHold    AxisName = "hold" // as Load.HoldMS
+	AxisRTT     AxisName = "rtt"  // as Load.RTTMS
+)
+
+// AxisNames are all of them.
+func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, AxisRTT} }
+
+// Whole reports whether the axis counts something.
+func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot }
+
+// At returns the point moved to a value of the axis. The axis clients comes after hot,
+// which decides about sellers.
+func (a AxisName) At(p result.Point, value float64) result.Point {
+	switch a {
+	case AxisClients:
+		p.Mix = result.Mix{Sellers: int(value), Buyers: int(value)}
+	case AxisHot:
+		p.Hot = int(value)
+	case AxisHold:
+		p.HoldMS = value
+	case AxisRTT:
+		p.RTTMS = value
+	}
+	if p.Hot > 0 {
+		p.Mix.Sellers = 0
+	}
+	return p
+}
+
+func (a Axis) check() error {
+	if !slices.Contains(AxisNames(), a.Name) {
+		return fmt.Errorf("unknown axis %q", string(a.Name))
+	}
+	if len(a.Values) == 0 || !slices.IsSorted(a.Values) {
+		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order", a.Name, a.Values)
+	}
+	return nil
+}

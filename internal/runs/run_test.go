@@ -1,0 +1,105 @@
+package runs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/runs"
+	"github.com/marketsim/marketsim/internal/testkit"
+)
+
+func TestReadResultRefuses(t *testing.T) {
+	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
+	of := func(change, to string) string {
+		return `{"schema":2,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+	}
+	configured := func(config string) string {
+		return `{"schema":2,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
+	}
+	for text, want := range map[string]string{
+		"":                                    "it is empty; make it again with 'marketsim run --out DIR'",
+		"{":                                   "cut short; make it again with 'marketsim run --out DIR'",
+		"\x00\x00":                            "it is not JSON",
+		"[]":                                  "the whole is a JSON array",
+		"{}":                                  "schema 0",
+		`{"schema":1,"status":"complete"}`:    "reads schema 2: measure again",
+		`{"schema":2}`:                        `unknown status ""`,
+		of("", "") + `{}`:                     "after the end",
+		of(`}`, `,"added_later":-1}`):         `the field "added_later" is unknown`,
+		`{"later":1,"schema":3}`:              "schema 3; this marketsim reads schema 2",
+		of("", "") + ` oh`:                    "after the end",
+		of(`"bought":1`, `"bought":"1"`):      "bought is a JSON string",
+		of(row, ""):                           "it says that it is complete, and has no row",
+		of(row, "null"):                       "row 1: it names no strategy",
+		of("", row+","):                       "row 2: fine 5x5, trial 1, is there twice",
+		of(`"trial":1`, `"rate":9,"trial":0`): "row 1: trial 0",
+		of(`"complete"`, `"zzz"`):             `row 1: unknown status "zzz"`,
+		of(`"fine"`, `""`):                    "row 1: it names no strategy",
+		of(`"5x5"`, `"0x5"`):                  "row 1: mix 0x5",
+		of(`"5x5"`, `"-1x5"`):                 `mix "-1x5"`,
+		of(`"bought":1`, `"bought":-5`):       "row 1: bought is -5",
+		of(`}`, `,"wait_ms":{"p99":-0.5,"count":1}}`):          "wait_ms_p99 is -0.5",
+		of(`}`, `,"refused":{"stale":-1}}`):                    "refused is -1",
+		of(`}`, `,"contended_beside":-5}`):                     "contended_beside is -5",
+		of(`}`, `,"contended_beside":1}`):                      "contended_beside is 1, of 0",
+		of(`}`, `,"course":[2,-1]}`):                           "course[1] is -1",
+		configured(`{"axes":[{"name":"x","values":[1]}]}`):     `unknown axis "x"`,
+		configured(`{"trials":2000000000}`):                    "at most 100000 rounds",
+		configured(`{"axes":[{"name":"rtt","values":[2,1]}]}`): "ascending",
+	} {
+		_, err := runs.Read(strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: %v counts as a lost connection", text, err)
+		}
+	}
+	for what, text := range map[string]string{
+		"one row at two rates": of("", strings.Replace(row, `"trial"`, `"rate":1000,"trial"`, 1)+","),
+		"an overdrawn market":  of(`}`, `,"audit":{"funds":-1}}`),
+	} {
+		if _, err := runs.Read(strings.NewReader(text)); err != nil {
+			t.Errorf("%s is refused: %v", what, err)
+		}
+	}
+}
+
+// failingWriter is a full disk.
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func TestWriteFails(t *testing.T) {
+	if err := (&runs.Run{}).Write(failingWriter{}); err == nil {
+		t.Error("no error from a full disk")
+	}
+	if err := (&runs.Run{Rows: []result.Row{{Seconds: math.NaN()}}}).Write(new(bytes.Buffer)); err == nil {
+		t.Error("no error from a number that JSON cannot hold")
+	}
+}
+
+// TestUntoldIsNotStored: what marketsim cannot see of the programs of --exec is absent,
+// and what they told is there.
+func TestUntoldIsNotStored(t *testing.T) {
+	row := result.Row{Bought: 7, ListRetries: 3, Elsewhere: true}
+	text := string(testkit.Must(json.Marshal(row))(t))
+	for field, stored := range map[string]bool{
+		"bought": true, "list_retries": true, "retries": false, "polls": false, "list_polls": false, "lock_wait_ms": false,
+		"leases_lost": false, "failed_releases": false,
+	} {
+		if strings.Contains(text, `"`+field+`"`) != stored {
+			t.Errorf("%s is stored: %v, want %v, in %s", field, !stored, stored, text)
+		}
+	}
+	row.Elsewhere = false
+	if text := string(testkit.Must(json.Marshal(row))(t)); !strings.Contains(text, `"polls":0`) {
+		t.Errorf("the 0 of a row of ours is not stored: %s", text)
+	}
+}
