@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/book"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -64,7 +64,7 @@ func TestStored(t *testing.T) {
 		if len(claims) == 0 {
 			continue
 		}
-		run.Claims = book.Judge(run)
+		run.Claims = reference.Judge(run)
 		if *update {
 			var again bytes.Buffer
 			testkit.Succeeds(t, run.Write(&again))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/book"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
@@ -25,6 +24,7 @@ import (
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -59,7 +59,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	wrong, failure := p.rounds(ctx, plan, on, run)
 	failure = plan.rights().explain(ctx, failure)
 	if len(plan.config.Reproduces) > 0 {
-		run.Claims = book.Judge(run)
+		run.Claims = reference.Judge(run)
 	}
 	finished := plan.out.finish(p, run)
 	if plan.options.Keep && len(run.Rows) > 0 {

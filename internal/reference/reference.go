@@ -1,9 +1,9 @@
 // Package reference holds the numbers that others published, to be shown beside
-// the measured ones.
+// the measured ones, and judges the claims of the book.
 //
 // The numbers are data: published.csv, next to this file, says what was printed where,
-// and SOURCES.md who printed it and how sure each cell is. This package only reads them.
-// What the numbers are said to show is judged in package book.
+// and SOURCES.md who printed it and how sure each cell is. What the numbers are said to
+// show is in claims.go: [Judge] says whether a run bears it out.
 package reference
 
 import (

@@ -18,7 +18,7 @@ var rooms = []struct {
 }{
 	// What any room may use.
 	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/process", 0}, {"internal/excerpt", 0},
-	{"internal/stored", 0}, {"internal/reference", 0}, {"results", 0},
+	{"internal/stored", 0}, {"results", 0},
 
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1}, {"internal/holdpoint", 1},
@@ -32,7 +32,7 @@ var rooms = []struct {
 	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
-	{"bench", 6}, {"internal/load", 6}, {"internal/metric", 6}, {"internal/runs", 6}, {"internal/book", 6},
+	{"bench", 6}, {"internal/load", 6}, {"internal/metric", 6}, {"internal/runs", 6}, {"internal/reference", 6},
 	{"internal/compare", 6}, {"internal/sweep", 6},
 
 	// How it is shown and run.

@@ -1,4 +1,4 @@
-package book
+package reference
 
 import (
 	"fmt"
@@ -60,7 +60,7 @@ var (
 	full         = []result.Mix{every[2]}
 )
 
-// claims are those of internal/reference/SOURCES.md, in its order; a test compares
+// claims are those of SOURCES.md, in its order; a test compares
 // the numbers with published.csv.
 var claims = []claim{
 	{

@@ -1,4 +1,4 @@
-package book
+package reference
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -17,7 +16,7 @@ import (
 func bookRows(t *testing.T) []result.Row {
 	t.Helper()
 	var rows []result.Row
-	for _, p := range reference.Rows() {
+	for _, p := range Rows() {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
 			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},
