@@ -190,23 +190,34 @@ type Row struct {
 	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
-// MarshalJSON leaves out what programs of --exec have not told and marketsim
-// cannot see: it is not 0.
+// MarshalJSON leaves out of a row of programs what they have not told and marketsim cannot
+// see: it is not 0. What is left out here is in such a row nowhere, because package load
+// keeps of it what is stored.
 func (r Row) MarshalJSON() ([]byte, error) {
-	type seen Row // without this method
+	type all Row // without this method
 	if !r.Elsewhere {
-		return json.Marshal(seen(r))
+		return json.Marshal(all(r))
 	}
-	return json.Marshal(struct { // whose fields stand before those of the same name in Row
-		seen
-		Retries        int64   `json:"retries,omitempty"`
-		ListRetries    int64   `json:"list_retries,omitempty"`
-		Polls          int64   `json:"polls,omitempty"`
-		ListPolls      int64   `json:"list_polls,omitempty"`
-		LockWaitMS     Latency `json:"lock_wait_ms,omitzero"`
-		LeasesLost     int64   `json:"leases_lost,omitempty"`
-		FailedReleases int64   `json:"failed_releases,omitempty"`
-	}{seen: seen(r), Retries: r.Retries, ListRetries: r.ListRetries})
+
+	// JSON takes a field from here, and not the one of the same name in Row.
+	return json.Marshal(struct {
+		all
+
+		// What programs may tell.
+		Retries     int64 `json:"retries,omitempty"`
+		ListRetries int64 `json:"list_retries,omitempty"`
+
+		// What nobody tells: these stay empty.
+		Polls          int64    `json:"polls,omitempty"`
+		ListPolls      int64    `json:"list_polls,omitempty"`
+		LockWaitMS     Latency  `json:"lock_wait_ms,omitzero"`
+		LeasesLost     int64    `json:"leases_lost,omitempty"`
+		FailedReleases int64    `json:"failed_releases,omitempty"`
+		Market         *Traffic `json:"market,omitempty"`
+		Commands       *int64   `json:"commands,omitempty"`
+		Background     *Traffic `json:"background,omitempty"`
+		ClientCPU      *float64 `json:"client_cpu_s,omitempty"`
+	}{all: all(r), Retries: r.Retries, ListRetries: r.ListRetries})
 }
 
 // Latency summarizes times in milliseconds. Percentiles are by nearest rank,

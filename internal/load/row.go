@@ -1,6 +1,7 @@
 package load
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -45,11 +46,23 @@ func (m *measurement) row() result.Row {
 	}
 	m.warn(&r, t)
 	m.addUsage(&r, t)
-	if r.Elsewhere { // nobody sees what programs wait for and what they send
-		r.LockWaitMS, r.ClientCPU = result.Latency{}, nil
-		r.Market, r.Commands, r.Background = nil, nil, nil
+	if r.Elsewhere {
+		return asStored(r)
 	}
 	return r
+}
+
+// asStored is a row without what is not stored of it, so that nothing is shown that a report
+// of the stored row does not have.
+func asStored(r result.Row) (kept result.Row) {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil {
+		panic(err) // a number of the row is none
+	}
+	return kept
 }
 
 func (m *measurement) fill(r *result.Row, t *tally) {

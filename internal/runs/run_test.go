@@ -2,7 +2,6 @@ package runs_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestReadResultRefuses(t *testing.T) {
@@ -82,24 +80,5 @@ func TestWriteFails(t *testing.T) {
 	}
 	if err := (&runs.Run{Rows: []result.Row{{Seconds: math.NaN()}}}).Write(new(bytes.Buffer)); err == nil {
 		t.Error("no error from a number that JSON cannot hold")
-	}
-}
-
-// TestUntoldIsNotStored: what marketsim cannot see of the programs of --exec is absent,
-// and what they told is there.
-func TestUntoldIsNotStored(t *testing.T) {
-	row := result.Row{Bought: 7, ListRetries: 3, Elsewhere: true}
-	text := string(testkit.Must(json.Marshal(row))(t))
-	for field, stored := range map[string]bool{
-		"bought": true, "list_retries": true, "retries": false, "polls": false, "list_polls": false, "lock_wait_ms": false,
-		"leases_lost": false, "failed_releases": false,
-	} {
-		if strings.Contains(text, `"`+field+`"`) != stored {
-			t.Errorf("%s is stored: %v, want %v, in %s", field, !stored, stored, text)
-		}
-	}
-	row.Elsewhere = false
-	if text := string(testkit.Must(json.Marshal(row))(t)); !strings.Contains(text, `"polls":0`) {
-		t.Errorf("the 0 of a row of ours is not stored: %s", text)
 	}
 }
