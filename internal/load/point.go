@@ -87,70 +87,143 @@ func (e *PointError) Is(target error) bool { return target == ErrPoint }
 
 // Validate returns a *PointError for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
-	for _, r := range o.rules(p) {
-		if r.broken {
-			return &PointError{r.field, r.why}
+	for _, check := range []func(result.Point) *PointError{
+		o.checkTimes, o.checkDelays, o.checkPrograms, checkMix, checkAccounts, checkItems,
+	} {
+		if err := check(p); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-type rule struct {
-	broken     bool
-	field, why string
+// refused says why a field is refused.
+func refused(field, why string, args ...any) *PointError {
+	return &PointError{field, fmt.Sprintf(why, args...)}
 }
 
-// rules are about what is measured and how, and then about its load.
-func (o Options) rules(p result.Point) []rule {
-	kind, _ := o.Subject.Lock()
-	elsewhere := o.Subject.Elsewhere()
-	return []rule{
-		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
-		{o.Warmup < 0, "warmup", "it must not be negative"},
-		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",
-			fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
-				humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
-		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
-		outside(p.HoldMS, MaxHold, "hold"),
-		outside(p.RTTMS, MaxRTT, "rtt"),
-		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
-			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
-		{elsewhere && !o.Private, "redis",
-			p.Strategy + " is a program, which is measured only on a private server: leave --redis out"},
-		{elsewhere && p.RTTMS > 0, "rtt",
-			"it cannot delay the programs of " + p.Strategy + ": they connect to the server directly"},
-		{elsewhere && p.HoldMS > 0, "hold",
-			"it cannot hold the programs of " + p.Strategy + " between their reads and writes"},
-		{elsewhere && p.Mix.Sellers+p.Mix.Buyers > MaxPrograms, "mix",
-			fmt.Sprintf("%s: each worker of %s is a process: at most %d in all", p.Mix, p.Strategy, MaxPrograms)},
+// checkTimes is about how long a row lasts, and when its orders are due and late.
+func (o Options) checkTimes(p result.Point) *PointError {
+	switch {
+	case o.Duration < MinDuration:
+		return refused("duration", "%s: want %s or more", o.Duration, MinDuration)
 
-		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
-			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
-		{p.Mix.Sellers > 0 && p.Hot > 0, "mix",
-			p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
-		{p.Mix.Buyers > MaxWorkers-p.Mix.Sellers, "mix", fmt.Sprintf("%s: a row has at most %d workers", p.Mix, MaxWorkers)},
-		{p.Wallets < 0 || p.Wallets > p.Mix.Buyers, "wallets",
-			fmt.Sprintf("%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)},
-		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
-		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds",
-			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
-		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
-		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
-		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: the items that circulate are all that there is"},
-		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers that list again are not free when an order is due"},
-		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
+	case o.Warmup < 0:
+		return refused("warmup", "it must not be negative")
+
+	case !(p.Rate >= 0 && p.Rate <= MaxRate): // NaN is refused, too
+		return refused("rate", "%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
+			humanize.Commaf(p.Rate), humanize.Comma(MaxRate))
+
+	case o.SLO < 0 || o.SLO > 0 && p.Rate == 0:
+		return refused("slo", "it must be a positive time, and is for orders at a rate")
 	}
+	return nil
 }
 
-func outside(ms float64, most time.Duration, field string) rule {
+// checkDelays is about what makes operations and replies slower.
+func (o Options) checkDelays(p result.Point) *PointError {
+	kind, _ := o.Subject.Lock()
+	switch {
+	case !delays(p.HoldMS, MaxHold):
+		return refused("hold", "%s: want 0, or %s to %s", hold(p), MinWait, MaxHold)
+
+	case !delays(p.RTTMS, MaxRTT):
+		return refused("rtt", "%s: want 0, or %s to %s", rtt(p), MinWait, MaxRTT)
+
+	case p.RTTMS > 0 && !kind.Needs.InRedis():
+		return refused("rtt", "it delays replies of Redis; the lock of %s is kept elsewhere", p.Strategy)
+	}
+	return nil
+}
+
+// delays reports whether a row can delay something by so much: not at all, or exactly enough.
+func delays(ms float64, most time.Duration) bool {
 	d := milliseconds(ms)
-	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
+	return ms == 0 || d >= MinWait && d <= most
+}
+
+// checkPrograms is about the programs of --exec, of which marketsim sees little.
+func (o Options) checkPrograms(p result.Point) *PointError {
+	if !o.Subject.Elsewhere() {
+		return nil
+	}
+	switch {
+	case !o.Private:
+		return refused("redis", "%s is a program, which is measured only on a private server: leave --redis out", p.Strategy)
+
+	case p.RTTMS > 0:
+		return refused("rtt", "it cannot delay the programs of %s: they connect to the server directly", p.Strategy)
+
+	case p.HoldMS > 0:
+		return refused("hold", "it cannot hold the programs of %s between their reads and writes", p.Strategy)
+
+	case p.Mix.Sellers+p.Mix.Buyers > MaxPrograms:
+		return refused("mix", "%s: each worker of %s is a process: at most %d in all", p.Mix, p.Strategy, MaxPrograms)
+	}
+	return nil
+}
+
+// checkMix is about who trades.
+func checkMix(p result.Point) *PointError {
+	nobodySells := p.Mix.Sellers == 0 && p.Hot == 0
+	switch {
+	case p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || nobodySells:
+		return refused("mix", "%s: at least one seller and one buyer are needed, such as 5x1", p.Mix)
+
+	case p.Mix.Sellers > 0 && p.Hot > 0:
+		return refused("mix", "%s: nobody but buyers sells hot items: want 0 sellers, such as 0x5", p.Mix)
+
+	case p.Mix.Buyers > MaxWorkers-p.Mix.Sellers: // their sum may be too large for an int
+		return refused("mix", "%s: a row has at most %d workers", p.Mix, MaxWorkers)
+	}
+	return nil
+}
+
+// checkAccounts is about the buyers' coins.
+func checkAccounts(p result.Point) *PointError {
+	switch {
+	case p.Wallets < 0 || p.Wallets > p.Mix.Buyers:
+		return refused("wallets", "%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)
+
+	case p.Funds < 0 || p.Funds > MaxFunds:
+		return refused("funds", "%d: want 0 to %d", p.Funds, int64(MaxFunds))
+
+	case p.Hot > 0 && funds(p) < LeastHotFunds:
+		return refused("funds", "%d: want %d or more, or there may be hot items that nobody can pay for",
+			p.Funds, LeastHotFunds)
+	}
+	return nil
+}
+
+// checkItems is about what is traded, and which loads exclude each other because of it.
+func checkItems(p result.Point) *PointError {
+	switch {
+	case p.Hot < 0 || p.Hot > MaxHot:
+		return refused("hot", "%d items: want 0 to %d", p.Hot, MaxHot)
+
+	case p.Stock < 0 || p.Stock > MaxStock:
+		return refused("stock", "%d items: want 0 to %d", p.Stock, MaxStock)
+
+	case p.Stock > 0 && p.Hot > 0:
+		return refused("stock", "beside hot items: the items that circulate are all that there is")
+
+	case p.Rate > 0 && p.Hot > 0:
+		return refused("rate", "with hot items: buyers that list again are not free when an order is due")
+
+	case p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0):
+		return refused("empty", "it goes without a stock, hot items and a rate")
+	}
+	return nil
 }
 
 // limit is a generous one for an operation that ends by itself: a time-out for each
 // lock, hold, round trips and 2 s.
 func (o Options) limit(p result.Point) time.Duration {
-	const trips, more = 10, 2 * time.Second
+	const (
+		trips = 10
+		more  = 2 * time.Second
+	)
 	longest := time.Duration(0)
 	for _, declared := range o.Subject.Params() {
 		if declared.Role == param.Timeout {
@@ -159,6 +232,7 @@ func (o Options) limit(p result.Point) time.Duration {
 			longest = max(longest, timeout)
 		}
 	}
+
 	if o.Subject.SeveralLocks() {
 		longest *= 2
 	}

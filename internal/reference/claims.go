@@ -224,83 +224,118 @@ func Judge(run *runs.Run) []runs.Claim {
 }
 
 func (c claim) judge(run *runs.Run, out *runs.Claim) {
-	rounds, planned := run.CompleteRounds(), run.Manifest.Config.Trials
-	few := planned > 1 && planned < compare.Fewest(1) // too few for an interval
-	if len(rounds) == 0 {
+	seen := evidence{rounds: run.CompleteRounds(), planned: run.Manifest.Config.Trials}
+	if len(seen.rounds) == 0 {
 		out.Measured, out.Verdict = "not one round is complete", runs.NotDecided
 		return
 	}
+	if err := c.collect(&seen); err != nil {
+		out.Measured = "not judged: " + err.Error()
+		return
+	}
 
-	// Of undisturbed rounds in which all its rows were steady; if few, of
-	// unsteady ones, too.
-	var numbers []float64
-	var each [][]float64 // the values of each row, round by round
-	var unsteady string  // names a row that was not steady, in the first such round
-	var others []float64 // what other processes took of the machine, in rounds that they disturbed
-	for _, rows := range rounds {
-		values, shaken, err := c.values(rows)
+	number := compare.Median(seen.numbers)
+	verdict, why := c.verdict(seen, number)
+	out.Verdict = verdict
+	out.Measured = c.summary(seen, number)
+	if why != "" {
+		out.Measured += "; not judged: " + why
+	}
+	if seen.decides(number) {
+		out.Low, out.High = &number.Low, &number.High
+	}
+}
+
+// evidence is what a run shows of a claim.
+type evidence struct {
+	rounds  [][]result.Row // the complete ones
+	planned int
+
+	values    [][]float64 // of each row that the claim needs, round by round
+	numbers   []float64   // the claim's, of the rounds that count
+	unsteady  string      // a row that was not steady, in the first such round that does not count
+	disturbed []float64   // what other processes took of the machine, in rounds that they disturbed
+}
+
+// few reports whether several rounds were planned, and they are too few for an interval.
+func (e evidence) few() bool { return e.planned > 1 && e.planned < compare.Fewest(1) }
+
+// decides reports whether no round is missing, and there is an interval.
+func (e evidence) decides(number compare.Interval) bool {
+	return len(e.rounds) >= e.planned && number.Known()
+}
+
+// collect computes the claim's number in each round. A round counts if it was undisturbed
+// and all its rows were steady; if rounds are few, unsteady ones count, too.
+func (c claim) collect(seen *evidence) error {
+	for _, rows := range seen.rounds {
+		round := rows[0].Trial
+		values, unsteady, err := c.values(rows)
 		if err != nil {
-			out.Measured = fmt.Sprintf("not judged: %s in round %d", err, rows[0].Trial)
-			return
+			return fmt.Errorf("%w in round %d", err, round)
 		}
-
 		number := c.number(values)
 		if math.IsNaN(number) {
-			out.Measured = fmt.Sprintf("not judged: nothing happened in round %d", rows[0].Trial)
-			return
+			return fmt.Errorf("nothing happened in round %d", round)
 		}
+		seen.values = append(seen.values, values)
 
-		each = append(each, values)
 		took := c.disturbed(rows)
 		if took > 0 {
-			others = append(others, took)
+			seen.disturbed = append(seen.disturbed, took)
 		}
-
 		switch {
-		case took == 0 && (few || shaken == ""):
-			numbers = append(numbers, number)
-		case shaken != "" && unsteady == "":
-			unsteady = fmt.Sprintf("; %s was not steady in round %d", shaken, rows[0].Trial)
+		case took == 0 && (seen.few() || unsteady == ""):
+			seen.numbers = append(seen.numbers, number)
+		case unsteady != "" && seen.unsteady == "":
+			seen.unsteady = fmt.Sprintf("%s was not steady in round %d", unsteady, round)
 		}
 	}
+	return nil
+}
 
-	number := compare.Median(numbers)
-	out.Measured, out.Verdict = c.medians(each), runs.NotDecided
+// summary says what was measured, and in how many rounds if some do not count.
+func (c claim) summary(seen evidence, number compare.Interval) string {
+	text := c.medians(seen.values)
 	if number.N > 0 {
-		out.Measured += " (" + fmt.Sprintf(c.say, short(number.Center)) + ")"
+		text += " (" + fmt.Sprintf(c.say, short(number.Center)) + ")"
 	}
 
+	needed := max(seen.planned, compare.Fewest(1))
+	if number.N < needed && !seen.few() {
+		text += fmt.Sprintf(" in %d of %d rounds", number.N, needed)
+	}
+
+	if seen.unsteady != "" {
+		text += "; " + seen.unsteady
+	}
+	return text
+}
+
+// verdict judges the claim by the interval of its number. why is for a claim that is not
+// judged.
+func (c claim) verdict(seen evidence, number compare.Interval) (verdict runs.Judgment, why string) {
 	fails := func(n float64) bool { return !c.holds(n) }
-	if few && number.N == planned && !slices.ContainsFunc(numbers, fails) {
-		out.Verdict = runs.InEvery
+	switch {
+	case len(seen.disturbed) > 0 && !number.Known():
+		return runs.NotJudged, fmt.Sprintf("%s in %d of %d rounds",
+			compare.Disturbance(seen.disturbed), len(seen.disturbed), len(seen.rounds))
+	case seen.few() && number.N == seen.planned && !slices.ContainsFunc(seen.numbers, fails):
+		return runs.InEvery, ""
+	case !seen.decides(number):
+		return runs.NotDecided, ""
 	}
 
-	if number.N < max(planned, compare.Fewest(1)) && !few {
-		out.Measured += fmt.Sprintf(" in %d of %d rounds", number.N, max(planned, compare.Fewest(1)))
-	}
-	out.Measured += unsteady
-
-	if len(others) > 0 && !number.Known() {
-		out.Verdict = runs.NotJudged
-		out.Measured += fmt.Sprintf("; not judged: %s in %d of %d rounds", compare.Disturbance(others),
-			len(others), len(rounds))
-		return
-	}
-
-	if len(rounds) < planned || !number.Known() {
-		return
-	}
-
-	out.Low, out.High = &number.Low, &number.High
 	low, high := c.holds(number.Low), c.holds(number.High)
 	switch {
-	case low && high && c.idle(rounds):
-		out.Measured, out.Verdict = out.Measured+"; not judged: "+c.void, runs.NotJudged
+	case low && high && c.idle(seen.rounds):
+		return runs.NotJudged, c.void
 	case low && high:
-		out.Verdict = runs.Holds
+		return runs.Holds, ""
 	case !low && !high:
-		out.Verdict = runs.DoesNot
+		return runs.DoesNot, ""
 	}
+	return runs.NotDecided, ""
 }
 
 // disturbed is the most that other processes took of the machine, 0 to 1, from a row of a
@@ -314,10 +349,10 @@ func (c claim) disturbed(round []result.Row) (most float64) {
 	return most
 }
 
+// idle reports whether what the claim excludes could have happened in none of its rows.
 func (c claim) idle(rounds [][]result.Row) bool {
-	return c.couldFail != nil && !slices.ContainsFunc(slices.Concat(rounds...), func(r result.Row) bool {
-		return slices.Contains(c.rows, r.Strategy) && c.couldFail(&r)
-	})
+	couldFail := func(r result.Row) bool { return slices.Contains(c.rows, r.Strategy) && c.couldFail(&r) }
+	return c.couldFail != nil && !slices.ContainsFunc(slices.Concat(rounds...), couldFail)
 }
 
 // values are those of the rows that the claim needs in a round, or why not to judge it;
