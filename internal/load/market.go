@@ -319,6 +319,26 @@ func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
+// A silenceMeter finds the longest time in which nothing came from a server, by looking again
+// and again at how many bytes have come so far. Times are on the window's clock.
+type silenceMeter struct {
+	received int64 // bytes, as of the last look
+	came     int64 // when a look last found more of them
+	looked   int64 // when the last look was
+	longest  time.Duration
+}
+
+// look notes how many bytes have come until now. The silence counts up to the look before:
+// what came since may be unread.
+func (s *silenceMeter) look(received, now int64) {
+	if received != s.received {
+		s.received = received
+		s.came = now
+	}
+	s.longest = max(s.longest, time.Duration(s.looked-s.came))
+	s.looked = now
+}
+
 // guard asks the server of the market for replies until the load has ended, and notes the
 // longest time in which nothing came from it, neither here nor to a worker. It fails the
 // row when keys are gone that only the run removes.
@@ -328,33 +348,30 @@ func (m *measurement) guard(ctx context.Context, conn *redisconn.Conn) {
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }
 	go ask()
+
+	workers := m.all()
+	meter := silenceMeter{received: -1} // the first look finds more
 	look := time.NewTicker(between)
 	defer look.Stop()
-	workers := m.all()
-	heard := int64(-1)     // bytes received, as of the last look
-	var last, before int64 // when a look last found more bytes, and when the previous look was
 	for {
 		select {
 		case <-m.window.done:
 			<-replied // after which nobody uses conn any more
+			m.market.silent = meter.longest
 			return
+
 		case lost := <-replied:
 			time.AfterFunc(between, ask)
 			if lost != nil {
 				m.window.fail(lost)
 			}
+
 		case <-look.C:
 			received := conn.Stats.Snapshot().BytesReceived
-			now := max(0, m.window.at(time.Now()))
 			for _, w := range workers {
 				received += w.carried.Snapshot().BytesReceived
 			}
-			if received != heard {
-				heard, last = received, now
-			}
-			silent := time.Duration(before - last) // up to the previous look: new replies may be unread
-			m.market.silent = max(m.market.silent, silent)
-			before = now
+			meter.look(received, max(0, m.window.at(time.Now())))
 		}
 	}
 }

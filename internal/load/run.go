@@ -107,16 +107,24 @@ type measurement struct {
 
 // newMeasurement makes a row. Its workers are not connected yet, and no market is open.
 func newMeasurement(p result.Point, o Options) *measurement {
-	m := &measurement{Options: o, point: p, market: newMarket(p, o), window: newWindow(), open: newOpenLoop(p, o)}
-	add := func(r role, workers *[]*worker, count int) {
-		for i := range count {
-			place := len(m.all())
-			random := rand.New(rand.NewPCG(o.Seed, uint64(place)))
-			*workers = append(*workers, newWorker(m.market, m.window, r, i, place, account(p, r, i), random))
-		}
+	m := &measurement{
+		Options: o,
+		point:   p,
+		market:  newMarket(p, o),
+		window:  newWindow(),
+		open:    newOpenLoop(p, o),
 	}
-	add(seller, &m.sellers, p.Mix.Sellers)
-	add(buyer, &m.buyers, p.Mix.Buyers)
+
+	newOf := func(r role, number int) *worker {
+		who := identity{role: r, number: number, place: len(m.all()), account: account(p, r, number)}
+		return newWorker(m.market, m.window, who, rand.New(rand.NewPCG(o.Seed, uint64(who.place))))
+	}
+	for i := range p.Mix.Sellers {
+		m.sellers = append(m.sellers, newOf(seller, i))
+	}
+	for i := range p.Mix.Buyers {
+		m.buyers = append(m.buyers, newOf(buyer, i))
+	}
 	return m
 }
 

@@ -101,51 +101,88 @@ func (m *measurement) read() reading {
 	return r
 }
 
+// usage is what was used between two readings.
+type usage struct {
+	seconds                         float64 // between the readings
+	server, client, machine, stolen float64 // processor time
+	serverKnown                     bool    // otherwise server is 0
+}
+
+// since is what was used after a reading.
+func (r reading) since(first reading) usage {
+	u := usage{
+		seconds: r.at.Sub(first.at).Seconds(),
+		server:  r.server - first.server,
+		client:  r.client - first.client,
+		machine: r.machine - first.machine,
+		stolen:  r.stolen - first.stolen,
+	}
+	u.serverKnown = first.server >= 0 && u.server >= 0 // below 0: it was started again
+	if !u.serverKnown {
+		u.server = 0
+	}
+	return u
+}
+
 // addUsage adds to a row what was used in its window, and warns if the clients or
 // other processes limited the row.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
-	seconds := m.last.at.Sub(m.first.at).Seconds()
-	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
+	used := m.last.since(m.first)
+	if r.Seconds == 0 || used.seconds <= 0 || m.first.client < 0 {
 		return
 	}
-	scale := r.Seconds / seconds // the readings are a little apart from the ends
-	here := m.meter.here
-	server := m.last.server - m.first.server
-	known := m.first.server >= 0 && server >= 0 // below 0: it was started again
-	if known {
-		r.ServerCPU = new(server * scale)
-	} else {
-		server = 0
+
+	scale := r.Seconds / used.seconds // the readings are a little apart from the ends
+	cores := float64(runtime.NumCPU())
+	r.Cores = runtime.NumCPU()
+	r.ClientCPU = new(used.client * scale)
+	if used.serverKnown {
+		r.ServerCPU = new(used.server * scale)
 	}
-	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
-	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
+
 	if r.Elsewhere { // its programs are clients, too, and nobody tells them from others
-		client = m.last.machine - m.first.machine - server
+		used.client = used.machine - used.server
 	}
-	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
-		here && (client+server)/seconds >= fullCores*cores
-	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
-	if limited && (known || !here) && server/seconds < fullCores && !waiting {
-		r.Warn(result.ClientLimit, client/seconds/cores, "")
+	if m.limitedByClients(used, t) {
+		r.Warn(result.ClientLimit, used.client/used.seconds/cores, "")
 	}
+
 	if m.first.machine < 0 {
 		return
 	}
-	others, stolen := m.last.machine-m.first.machine-client, m.last.stolen-m.first.stolen
-	if here {
-		others -= server
-	}
-	others = max(0, others)
-	// Replicas, lock servers and programs may work on this machine as well, and nobody
-	// asks them how much they use.
-	kind, _ := m.Subject.Lock()
-	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
-		others = 0
-	} else {
+	others, known := m.usedByOthers(used)
+	if known {
 		r.OthersCPU = new(others * scale)
 	}
-	r.StolenCPU = new(stolen * scale)
-	if share := (others + stolen) / (seconds * cores); share > othersBusy {
+	r.StolenCPU = new(used.stolen * scale)
+	if share := (others + used.stolen) / (used.seconds * cores); share > othersBusy {
 		r.Warn(result.Busy, share, "")
 	}
+}
+
+// limitedByClients reports whether the row measures this process: see fullCores.
+func (m *measurement) limitedByClients(used usage, t *tally) bool {
+	full := func(spent, cores float64) bool { return spent/used.seconds >= fullCores*cores }
+	here := m.meter.here
+
+	busy := full(used.client, float64(runtime.GOMAXPROCS(0))) ||
+		here && full(used.client+used.server, float64(runtime.NumCPU()))
+	serverHasTime := (used.serverKnown || !here) && !full(used.server, 1)
+	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
+	return busy && serverHasTime && !waiting
+}
+
+// usedByOthers is what processes of this machine used that have no part in the row. It is not
+// known where replicas, lock servers or programs may work on this machine as well: nobody asks
+// them how much they use.
+func (m *measurement) usedByOthers(used usage) (others float64, known bool) {
+	kind, _ := m.Subject.Lock()
+	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || m.Subject.Elsewhere() {
+		return 0, false
+	}
+	others = used.machine - used.client
+	if m.meter.here {
+		others -= used.server
+	}
+	return max(0, others), true
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
@@ -27,49 +28,72 @@ const (
 
 // A worker is one seller or buyer. Its methods serve one goroutine.
 type worker struct {
-	market    *rowMarket
-	role      role
-	number    int           // among the workers of its role, from 0
-	place     int           // among all workers of the row, from 0
-	account   market.UserID // for which it trades
+	identity
+	market *rowMarket
+	random *rand.Rand
+
 	purchaser market.Purchaser
 	opened    *connect.Worker // nil: it is not connected
 	supply    supply
 	work      *otherWork // nil: none
-	random    *rand.Rand
 
-	tally   *tally
-	ledger  *market.Ledger
-	history *history.Recorder // nil: nothing is recorded
+	records
 	// When the operation under way began, on the window's clock; idle: there is none.
 	underway atomic.Int64
-
-	carried     redisconn.Stats // what its own connection has carried
-	lockServers redisconn.Stats // what its locks exchange with servers of their own
-	background  redisconn.Stats // what renewals and notifications of its locks exchange with any server
+	exchange
 
 	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
 	orders     []market.Order // reused
 }
 
+// identity is which worker of a row one is.
+type identity struct {
+	role    role
+	number  int           // among the workers of its role, from 0
+	place   int           // among all workers of the row, from 0
+	account market.UserID // for which it trades
+}
+
+// records are where a worker notes what it did.
+type records struct {
+	tally   *tally
+	ledger  *market.Ledger
+	history *history.Recorder // nil: nothing is recorded
+}
+
+// exchange is what went over a worker's connections.
+type exchange struct {
+	carried     redisconn.Stats // over its own
+	lockServers redisconn.Stats // between its locks and servers of their own
+	background  redisconn.Stats // by renewals and notifications of its locks, with any server
+}
+
 const idle = math.MaxInt64 // worker.underway of one that makes no operation
 
-func newWorker(m *rowMarket, w *window, r role, number, place int, account market.UserID, random *rand.Rand) *worker {
-	kinds := map[role][]kind{
-		seller: {listTime}, buyer: {purchaseTime, refusedTime, lockWaitTime},
-	}[r]
-	if r == buyer && m.point.Hot > 0 {
+func newWorker(m *rowMarket, in *window, who identity, random *rand.Rand) *worker {
+	w := &worker{
+		identity: who,
+		market:   m,
+		random:   random,
+		records:  records{tally: newTally(in, timed(who.role, m.point)...), ledger: new(market.Ledger)},
+	}
+	w.underway.Store(idle)
+	return w
+}
+
+// timed are the kinds of times that a worker of a row measures.
+func timed(r role, p result.Point) []kind {
+	if r == seller {
+		return []kind{listTime}
+	}
+	kinds := []kind{purchaseTime, refusedTime, lockWaitTime}
+	if p.Hot > 0 {
 		kinds = append(kinds, listTime)
 	}
-	if r == buyer && m.point.Rate > 0 {
+	if p.Rate > 0 {
 		kinds = append(kinds, serviceTime)
 	}
-	made := &worker{
-		market: m, role: r, number: number, place: place, account: account, random: random,
-		tally: newTally(w, kinds...), ledger: new(market.Ledger),
-	}
-	made.underway.Store(idle)
-	return made
+	return kinds
 }
 
 func (w *worker) connect(ctx context.Context) (err error) {
@@ -87,7 +111,9 @@ func (w *worker) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, w.close())
 	}
-	w.purchaser, w.supply = w.opened.Purchaser, redisSupply{w.opened.Conn.Client, w.market.Keys, w.market.glance()}
+
+	w.purchaser = w.opened.Purchaser
+	w.supply = redisSupply{w.opened.Conn.Client, w.market.Keys, w.market.glance()}
 	return nil
 }
 
