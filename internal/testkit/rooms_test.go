@@ -28,7 +28,7 @@ var rooms = []struct {
 	{"strategies", 4}, {"internal/backoff", 4}, {"internal/connect", 4},
 
 	// How safe it is.
-	{"verify", 5}, {"internal/findings", 5}, {"internal/suite", 5}, {"internal/history", 5},
+	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5}, {"internal/history", 5},
 	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.

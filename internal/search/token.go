@@ -1,0 +1,97 @@
+package search
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/verify"
+)
+
+const version = "x4" // of tokens: it changes when a token would mean another schedule
+
+// Token is a schedule of a program as ParseToken reads it.
+func Token(p Program, steps []Choice) string {
+	return strings.Join([]string{version, p.Subject, p.Name, strings.Join(Words(steps), ".")}, "/")
+}
+
+// ParseToken returns the parts of a token that a report printed.
+func ParseToken(text string) (subject, program string, steps []string, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 4 || parts[0] != version {
+		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: "+
+			"search again, and copy one from the report", text, version)
+	}
+
+	n := len(parts) - 2 // a test's name may hold slashes, too
+	return strings.Join(parts[1:n], "/"), parts[n], strings.Split(parts[n+1], "."), nil
+}
+
+// Words are steps as a token has them.
+func Words(steps []Choice) (words []string) {
+	for _, c := range steps {
+		words = append(words, c.String())
+	}
+	return words
+}
+
+// Follow is the Chooser that chooses the steps of a token.
+func Follow(steps []string) Chooser {
+	n := -1
+	return func(options []Choice, _ []string) (Choice, error) {
+		n++
+		isNext := func(c Choice) bool { return n < len(steps) && c.String() == steps[n] }
+		i := slices.IndexFunc(options, isNext)
+		if i < 0 {
+			return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v", n+1, options)
+		}
+		return options[i], nil
+	}
+}
+
+// Replay has a world play the steps of a token. The harm that it returns is empty if they
+// do none.
+func Replay(p Program, w World, steps []string) (f Found, err error) {
+	played, err := w.Play(Follow(steps))
+	if err != nil {
+		return f, err
+	}
+
+	if n := len(played.Steps); n < len(steps) {
+		err = fmt.Errorf("step %d of the token did not come: the clients had ended", n+1)
+	}
+	if len(played.Harms) > 0 {
+		f = found(p, played, verify.Worst(played.Harms))
+	}
+	f.Diagram = played.Diagram(played.Harms)
+	return f, err
+}
+
+// random matches what a client may have drawn: a lock's token, a connection's name.
+var random = regexp.MustCompile(`[0-9A-Za-z+/=_-]{20,}`)
+
+// Anonymous is a text with ~ in place of what is random in it, so that the same request
+// is recognised in other schedules.
+func Anonymous(text string) string {
+	if len(text) < 20 {
+		return text
+	}
+	return random.ReplaceAllLiteralString(text, "~")
+}
+
+// Names names things in a diagram by the order in which they come.
+type Names map[string]string
+
+// Of is a thing's name: its kind, and a number.
+func (n Names) Of(kind, thing string) string {
+	if n[thing] == "" {
+		n[thing] = fmt.Sprintf("%s-%d", kind, len(n)+1)
+	}
+	return n[thing]
+}
+
+// Tokens is a text with the name of a token in place of what is random in it.
+func (n Names) Tokens(text string) string {
+	return random.ReplaceAllStringFunc(text, func(is string) string { return n.Of("token", is) })
+}
