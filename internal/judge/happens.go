@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -18,11 +19,11 @@ func (p *pair) wants() []string {
 		switch {
 		case !p.can(c):
 		case len(c.waiting) > 0:
-			all[i] = explore.Anonymous(asked(c.waiting[0]))
+			all[i] = search.Anonymous(asked(c.waiting[0]))
 		default:
 			all[i] = "leaves"
 		}
-		all[i] = strings.ReplaceAll(all[i], explore.Anonymous(p.name), "lock")
+		all[i] = strings.ReplaceAll(all[i], search.Anonymous(p.name), "lock")
 	}
 	return all
 }
@@ -53,7 +54,7 @@ func asked(h *wire.Held) string {
 
 // options are the choices at this point. The first is that the client that was
 // chosen last goes on, if it can.
-func (p *pair) options() (options []explore.Choice) {
+func (p *pair) options() (options []search.Choice) {
 	goesOn := p.running >= 0 && p.can(p.clients[p.running]) && !p.polls(p.clients[p.running])
 	for after := range p.clients {
 		i := (max(0, p.running) + after) % len(p.clients)
@@ -61,10 +62,11 @@ func (p *pair) options() (options []explore.Choice) {
 		if !p.can(c) || p.polls(c) {
 			continue
 		}
-		one := explore.Choice{What: explore.Deliver, N: i, Preempt: goesOn && i != p.running}
+		one := search.Choice{What: search.Deliver, N: i, Preempt: goesOn && i != p.running}
 		options = append(options, one)
-		for _, one.What = range p.kinds {
-			needs := one.What == explore.Lose || one.What == explore.Late
+		for _, kind := range p.kinds {
+			one.What = string(kind)
+			needs := kind == explore.Lose || kind == explore.Late
 			if !one.Preempt && (!needs || len(c.waiting) > 0) {
 				options = append(options, one)
 			}
@@ -72,10 +74,10 @@ func (p *pair) options() (options []explore.Choice) {
 	}
 	for i, c := range p.clients {
 		if p.wakes(i) {
-			options = append(options, explore.Choice{What: explore.Wake, N: i})
+			options = append(options, search.Choice{What: search.Wake, N: i})
 		}
 		if len(c.late) > 0 {
-			options = append(options, explore.Choice{What: explore.Arrive, N: i})
+			options = append(options, search.Choice{What: search.Arrive, N: i})
 		}
 	}
 	return options
@@ -95,16 +97,16 @@ func (p *pair) wakes(i int) bool {
 }
 
 // do makes a choice happen.
-func (p *pair) do(c explore.Choice) {
+func (p *pair) do(c search.Choice) {
 	p.steps = append(p.steps, c)
 	one := p.clients[c.N]
-	if c.What != explore.Arrive {
+	if c.What != search.Arrive {
 		p.running = c.N
 	}
-	if c.IsFault() || c.What == explore.Wake || c.What == explore.Arrive {
+	if c.IsFault() || c.What == search.Wake || c.What == search.Arrive {
 		p.changes++
 	}
-	switch c.What {
+	switch explore.Fault(c.What) {
 	case explore.Pause:
 		p.draw(c.N, "*pauses*", "")
 		one.paused = time.Now()
@@ -112,11 +114,11 @@ func (p *pair) do(c explore.Choice) {
 			one.before = one.sent
 		}
 		one.life.signal(stop)
-	case explore.Wake:
+	case search.Wake:
 		p.draw(c.N, fmt.Sprintf("*wakes after %s*", time.Since(one.paused).Round(time.Millisecond)), "")
 		one.paused, one.same = time.Time{}, 0
 		one.life.signal(goOn)
-	case explore.Arrive:
+	case search.Arrive:
 		h := one.late[0]
 		one.late = one.late[1:]
 		p.deliver(c.N, h, "*comes late*", h.Open)

@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
@@ -48,8 +49,16 @@ func Kinds() []explore.Fault {
 }
 
 // program is what reports and tokens call it.
-func (o Options) program(lease time.Duration) explore.Program {
-	return explore.Program{Name: cmp.Or(o.Program, locks), Subject: o.subject(), Lease: lease}
+func (o Options) program() search.Program {
+	return search.Program{Name: cmp.Or(o.Program, locks), Subject: o.subject()}
+}
+
+// bounds are those of the search. Which faults may happen is for a pair to know.
+func (o Options) bounds() search.Bounds {
+	return search.Bounds{
+		Preemptions: o.Bounds.Preemptions, Faults: o.Bounds.Faults, Total: o.Bounds.Total,
+		Schedules: o.Bounds.Schedules, Exhaustive: o.Bounds.Exhaustive,
+	}
 }
 
 // subject is the command in a token, which a shell reads as it stands.
@@ -64,7 +73,7 @@ func (o Options) subject() string {
 
 // Searched is what was found of one program.
 type Searched struct {
-	*explore.Report
+	search.Result
 	// The promises that were put to the test: if they were broken, that would
 	// have been seen.
 	reached map[string]bool
@@ -83,14 +92,14 @@ func Run(ctx context.Context, o Options) (s Searched, err error) {
 		if err := o.proved(ctx); err != nil {
 			return err
 		}
-		var worlds []explore.World
+		var worlds []search.World
 		for _, p := range pairs {
 			worlds = append(worlds, p)
 		}
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
 		defer cancel()
 		began := time.Now()
-		s.Report, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
+		s.Result, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: worlds})
 		s.took = time.Since(began)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
 			s.Stopped, err = "an interruption", nil
@@ -111,14 +120,14 @@ func Run(ctx context.Context, o Options) (s Searched, err error) {
 const takes = 3
 
 // Replay plays the schedule of a token that Run has reported.
-func Replay(ctx context.Context, o Options, token string) (f explore.Found, err error) {
-	_, program, steps, err := explore.ParseToken(token)
+func Replay(ctx context.Context, o Options, token string) (f search.Found, err error) {
+	_, program, steps, err := search.ParseToken(token)
 	if err != nil {
 		return f, err
 	}
 	o.Program, o.Pairs, o.Bounds.Kinds = program, 1, Kinds()
 	err = o.with(ctx, func(pairs []*pair) error {
-		f, err = explore.Follows(o.program(pairs[0].lease), pairs[0], steps)
+		f, err = search.Replay(o.program(), pairs[0], steps)
 		return err
 	})
 	f.Token = token

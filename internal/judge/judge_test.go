@@ -247,7 +247,7 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 		}
 		slices.Sort(harms)
 		if !slices.Equal(harms, want) {
-			return fmt.Errorf("%q: %q, want %q: %s", o.Command, harms, want, r)
+			return fmt.Errorf("%q: %q, want %q: %+v", o.Command, harms, want, r.Found)
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -42,7 +43,7 @@ type schedule struct {
 	name      string // of the lock
 	begin     time.Time
 	drawn     []verify.Event
-	steps     []explore.Choice
+	steps     []search.Choice
 	running   int // the client that was chosen last; below 0: none
 	harms     []verify.Violation
 	released  string    // the last client that has released since a client entered; empty: none has
@@ -90,17 +91,17 @@ type player struct {
 	told    string
 }
 
-// Play implements explore.World. When a harm, other than an outlived lease, first
+// Play implements search.World. When a harm, other than an outlived lease, first
 // comes, it counts only if it comes again in one of three more tries: else the
 // machine may have stood still.
-func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
+func (p *pair) Play(choose search.Chooser) (search.Played, error) {
 	played, err := p.play(choose)
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
 		if v.Harm == verify.Outlived || p.shown[v.Harm] {
 			return false
 		}
 		for try := 0; try < 3 && !p.shown[v.Harm]; try++ {
-			again, _ := p.play(explore.Follow(explore.Words(played.Steps))) // an error: it did not come
+			again, _ := p.play(search.Follow(search.Words(played.Steps))) // an error: it did not come
 			p.shown[v.Harm] = slices.ContainsFunc(again.Harms, func(a verify.Violation) bool { return a.Harm == v.Harm })
 		}
 		return !p.shown[v.Harm]
@@ -109,9 +110,9 @@ func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
 }
 
 // play plays a schedule.
-func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
+func (p *pair) play(choose search.Chooser) (search.Played, error) {
 	if err := p.ready(); err != nil {
-		return explore.Played{}, err
+		return search.Played{}, err
 	}
 	for i, c := range p.clients {
 		words := "acquire " + p.name
@@ -134,16 +135,16 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		err = errors.Join(err, p.failed, context.Cause(p.ctx))
 		if err != nil {
 			p.finish() // or a client would stay stopped
-			return explore.Played{}, err
+			return search.Played{}, err
 		}
 		p.do(c)
 		p.last = time.Now()
 	}
 	p.finish()
 	if err := cmp.Or(p.failed, context.Cause(p.ctx)); err != nil {
-		return explore.Played{}, err
+		return search.Played{}, err
 	}
-	return explore.Played{Steps: p.steps, Harms: p.harms, Stalled: p.stalled, Diagram: p.diagram(p.drawn)}, nil
+	return search.Played{Steps: p.steps, Harms: p.harms, Stalled: p.stalled, Diagram: p.diagram(p.drawn)}, nil
 }
 
 const mostSteps = 500
@@ -249,7 +250,7 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 	for _, c := range p.clients {
 		d.Clients, d.End = append(d.Clients, c.name), append(d.End, c.name+": was told last: "+c.told)
 	}
-	name := explore.Tokens()
+	name := search.Names{}.Tokens
 	for _, e := range drawn {
 		e.Does, e.Reply = name(e.Does), name(e.Reply)
 		d.Events = append(d.Events, e)
@@ -285,7 +286,7 @@ func (p *pair) finish() {
 		p.harms = append(p.harms, p.shop.audit(p)...)
 		return
 	}
-	if slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
+	if slices.ContainsFunc(p.steps, search.Choice.IsFault) {
 		p.getsIn()
 	}
 }

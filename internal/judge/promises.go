@@ -13,8 +13,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // The promises of a lock that are judged, as package locktest names them.
@@ -91,7 +91,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 		if err != nil {
 			return nil, err
 		}
-		res.Searches = append(res.Searches, one.explored(s.Report)...)
+		res.Searches = append(res.Searches, one.explored(s.Result)...)
 		if program == clockOff && s.reached[exclusive] {
 			s.reached = map[string]bool{clockIndependent: true}
 		}
@@ -125,7 +125,7 @@ func promises(all []findings.Exploration, shown map[string]bool, clock string) (
 				ended := e.Harm != "" || e.Stopped == "" && e.Why == ""
 				if !ended && s.Why == "" && (e.Program == clockOff) == (p.promise == clockIndependent) {
 					s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
-					if strings.Contains(e.Stopped, explore.ErrChance.Error()) {
+					if strings.Contains(e.Stopped, search.ErrChance.Error()) {
 						s.State = "unchecked"
 					}
 				}
@@ -138,9 +138,9 @@ func promises(all []findings.Exploration, shown map[string]bool, clock string) (
 
 // explored is a report as it is stored: an entry for each harm, then one that says
 // how far nothing else was found.
-func (o Options) explored(r *explore.Report) (all []findings.Exploration) {
+func (o Options) explored(r search.Result) (all []findings.Exploration) {
 	none := findings.Exploration{
-		Judged: true, Scheme: process.ShellLine(o.Command...), Program: r.Program.Name,
+		Judged: true, Scheme: process.ShellLine(o.Command...), Program: o.program().Name,
 		Searched: findings.Searched{
 			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
 			Points: r.Points, Lost: r.Lost,
@@ -158,7 +158,7 @@ func (o Options) explored(r *explore.Report) (all []findings.Exploration) {
 // Found is a harm as it is stored, with what was searched. Three harms break no promise:
 // an outlived lease, which no lock that expires prevents, a purchase without an answer,
 // and a loss untold by a lock that does not promise to tell.
-func (o Options) Found(of findings.Exploration, f explore.Found) findings.Exploration {
+func (o Options) Found(of findings.Exploration, f search.Found) findings.Exploration {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
 	of.Broken = map[verify.Harm]string{

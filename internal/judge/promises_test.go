@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/internal/search"
 )
 
 // A search that chance has ended concludes nothing, and one that the time has
 // ended says how far it came.
 func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 	for _, c := range []struct{ stopped, state string }{
-		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + explore.ErrChance.Error(), "unchecked"},
+		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + search.ErrChance.Error(), "unchecked"},
 	} {
 		row := findings.Exploration{Judged: true, Program: locks, Searched: findings.Searched{Stopped: c.stopped}}
 		got := promises([]findings.Exploration{row}, map[string]bool{exclusive: true}, "")[0]
