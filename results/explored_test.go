@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -84,7 +85,7 @@ func replayed(t *testing.T, all []findings.Exploration, is func(findings.Explora
 		t.Error("a harm that a page shows is not stored")
 		return ""
 	}
-	subject, name, _, err := explore.ParseToken(all[i].Token)
+	subject, name, _, err := search.ParseToken(all[i].Token)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -222,7 +223,7 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 
 // again plays the schedule of --replay.
 func (f *exploreFlags) again(ctx context.Context) ([]findings.Exploration, error) {
-	subject, name, _, err := explore.ParseToken(f.replay)
+	subject, name, _, err := search.ParseToken(f.replay)
 	if err != nil {
 		return nil, err
 	}

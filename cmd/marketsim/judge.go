@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/judge/adapters"
 )
@@ -89,7 +90,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
 		return usagef("--within must be more than 0, and --lease at least 100ms")
 	}
-	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
+	if _, _, _, err := search.ParseToken(f.replay); err != nil && f.replay != "" {
 		return usagef("--replay: %w", err)
 	}
 	for _, kind := range f.of {
@@ -149,7 +150,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 	if err != nil {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
-	_, name, _, _ := explore.ParseToken(f.replay) // cannot fail: run has parsed it
+	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
 	of := findings.Exploration{Scheme: process.ShellLine(f.options.Command...), Program: name}
 	of.Schedules = 1
 	found := f.options.Found(of, one)

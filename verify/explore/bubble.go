@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
-
-// errHeldUp is of a schedule that cannot be played to its end.
-var errHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one that holds it waits for a reply or for " +
-	"time to pass, which no search can give it then; a channel of size one can take the place of the mutex")
 
 // An ending is how a schedule ended.
 type ending struct {
@@ -27,89 +24,95 @@ type ending struct {
 }
 
 // schedule plays one schedule.
-func (s *search) schedule(choose Chooser) (*world, []verify.Violation, error) {
-	if s.redis == nil {
-		for range 1 + s.Program.LockServers {
-			s.redis = append(s.redis, embedded.Memory(s.scripts...))
+func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, error) {
+	if e.redis == nil {
+		for range 1 + e.program.LockServers {
+			e.redis = append(e.redis, embedded.Memory(e.scripts...))
 		}
 	}
-	s.pools.keepNoWait()
+	e.pools.keepNoWait()
+
 	done := make(chan ending, 1)
 	go func() {
-		e := ending{world: &world{}, err: errors.New("a client has ended the goroutine that searches")}
-		defer func() { done <- e }() // even then
-		e = s.inBubble(choose)
+		end := ending{world: &world{}, err: errors.New("a client has ended the goroutine that searches")}
+		defer func() { done <- end }() // even then
+		end = e.inBubble(choose)
 	}()
-	e := s.await(done)
-	if e.err == nil && e.world.lacks != "" {
-		e.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
-			"so that nothing can be concluded", e.world.lacks)
+
+	end := e.await(done)
+	if end.err == nil && end.world.lacks != "" {
+		end.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
+			"so that nothing can be concluded", end.world.lacks)
 	}
-	if e.err != nil || len(e.world.scripts) > len(s.scripts) {
-		s.redis = nil
+	if end.err != nil || len(end.world.scripts) > len(e.scripts) {
+		e.redis = nil
 	}
-	return e.world, e.found, e.err
+	return end.world, end.found, end.err
 }
 
 // inBubble plays it in virtual time. The test is a new one, so that this works in any
 // program: it has no name and no output, and needs none.
-func (s *search) inBubble(choose Chooser) (e ending) {
-	e.world = &world{}
+func (e *explorer) inBubble(choose search.Chooser) (end ending) {
+	end.world = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
-			e.err = fmt.Errorf("a client left goroutines behind that do not end with its life, the context that it has, "+
-				"or never returns itself (%v): %s", stuck, e.world.left())
+			end.err = fmt.Errorf("a client left goroutines behind that do not end with its life, "+
+				"the context that it has, or never returns itself (%v): %s", stuck, end.world.left())
 		}
 	}()
+
 	synctest.Test(new(testing.T), func(*testing.T) {
 		seed()
-		e.world = newWorld(s)
-		e.err = s.goThrough(e.world, choose)
-		e.found = e.world.finish()
+		end.world = newWorld(e)
+		end.err = e.goThrough(end.world, choose)
+		end.found = end.world.finish()
 	})
-	return e
+	return end
 }
 
 // await waits for the end of a schedule, and gives it up if nothing can happen in it any
 // more, or nothing has happened for long: a bubble in which somebody waits for a real
 // socket does not end. The goroutines of such a bubble stay.
-func (s *search) await(done <-chan ending) ending {
+func (e *explorer) await(done <-chan ending) ending {
 	const look = 20 * time.Millisecond
-	for last, since := s.progress.Load(), time.Now(); ; {
+	last := e.progress.Load()
+	for since := time.Now(); time.Since(since) <= e.silence; {
 		select {
-		case e := <-done:
-			return e
+		case end := <-done:
+			return end
 		case <-time.After(look):
 		}
-		if now := s.progress.Load(); now != last {
-			last, since = now, time.Now()
+
+		if now := e.progress.Load(); now != last {
+			last = now
+			since = time.Now()
 			continue
 		}
-		if waiting, where := s.heldUp(); where != "" {
-			s.waiting = waiting
-			return ending{world: &world{}, err: fmt.Errorf("%w: %s", errHeldUp, where)}
-		}
-		if time.Since(since) > s.silence {
-			break
+		if waiting, where := e.heldUp(); where != "" {
+			e.waiting = waiting
+			return ending{world: &world{}, err: fmt.Errorf("%w: %s", search.ErrHeldUp, where)}
 		}
 	}
-	s.progress.Store(math.MinInt64)
-	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: a client is "+
-		"spinning, or dialled without the given dialer, so nothing can be concluded: %s", s.silence, s.running.Load().left())}
+
+	e.progress.Store(math.MinInt64)
+	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: "+
+		"a client is spinning, or dialled without the given dialer, so nothing can be concluded: %s",
+		e.silence, e.running.Load().left())}
 }
 
 // heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the
 // one that asks. It returns the frames of one, unless all are of schedules that were
 // given up. Package synctest lets time pass only if all goroutines of its bubble wait for
 // something of the bubble, which a mutex is not.
-func (s *search) heldUp() (waiting int, where string) {
+func (e *explorer) heldUp() (waiting int, where string) {
 	if runnable() > 0 {
 		return 0, ""
 	}
 	waiting, callers := waitForMutexes()
-	if waiting <= s.waiting {
+	if waiting <= e.waiting {
 		return waiting, ""
 	}
+
 	frames := runtime.CallersFrames(callers)
 	for frame, more := frames.Next(); more; frame, more = frames.Next() {
 		where += fmt.Sprintf("\n%s\n\t%s:%d", frame.Function, frame.File, frame.Line)
@@ -126,7 +129,8 @@ func waitForMutexes() (waiting int, callers []uintptr) {
 		const wait = 3 // after gopark and its callers
 		stack := all[i].Stack()
 		if len(stack) > wait && forMutex.MatchString(runtime.FuncForPC(stack[wait]).Name()) {
-			waiting, callers = waiting+1, stack[wait+1:]
+			waiting++
+			callers = stack[wait+1:]
 		}
 	}
 	return waiting, callers
@@ -143,11 +147,11 @@ func runnable() uint64 {
 
 // comeToRest lets the others of the bubble go on until each of them waits for something.
 // No time passes. It reports whether one waits for a mutex.
-func (s *search) comeToRest() bool {
+func (e *explorer) comeToRest() bool {
 	for yields := 0; yields == 0 || runnable() > 0 && yields < mostYields; yields++ {
 		runtime.Gosched()
 	}
-	_, where := s.heldUp()
+	_, where := e.heldUp()
 	return where != ""
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -37,7 +38,7 @@ func TestTokens(t *testing.T) {
 		}
 
 		played[is] = true
-		subject, name, _, err := explore.ParseToken(e.Token)
+		subject, name, _, err := search.ParseToken(e.Token)
 		if err != nil {
 			t.Fatal(err)
 		}

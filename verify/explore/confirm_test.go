@@ -7,6 +7,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -75,7 +76,7 @@ func TestRealRedisStaysLate(t *testing.T) {
 	}
 	all := read(t, stored)
 	i := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item" })
-	subject, name, steps, err := explore.ParseToken(all[i].Token)
+	subject, name, steps, err := search.ParseToken(all[i].Token)
 	if err != nil || !slices.Contains(steps, "t1-1") {
 		t.Fatalf("the token %s lets no request stay late: %v", all[i].Token, err)
 	}

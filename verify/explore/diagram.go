@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -30,7 +31,10 @@ func (w *world) draw(event verify.Event, r *request) {
 	event.At = time.Since(w.begin)
 	n := noted{Event: event}
 	if r != nil {
-		n.Client, n.commands, n.answer, n.master = r.client, r.commands, string(r.answer), w.master(r.server)
+		n.Client = r.client
+		n.commands = r.commands
+		n.answer = string(r.answer)
+		n.master = w.master(r.server)
 	}
 	w.events = append(w.events, n)
 }
@@ -62,50 +66,47 @@ func (w *world) short(command []string) string {
 // names are how a server names a connection, and is told which one to end.
 var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
-// numbered names things by the order in which they come.
-type numbered map[string]string
-
-func (n numbered) name(kind, of string) string {
-	if n[of] == "" {
-		n[of] = fmt.Sprintf("%s-%d", kind, len(n)+1)
-	}
-	return n[of]
-}
-
-func (n numbered) tokens(text string) string {
-	return token.ReplaceAllStringFunc(text, func(is string) string { return n.name("token", is) })
-}
-
-// Tokens names what looks like a token in the texts of a diagram, by the order
-// in which they come.
-func Tokens() func(text string) string { return numbered{}.tokens }
-
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
-	known := numbered{}
-	connection := func(text string) string { return known.name("connection", names.FindStringSubmatch(text)[1]) }
+	known := search.Names{}
+	connection := func(text string) string {
+		return known.Of("connection", names.FindStringSubmatch(text)[1])
+	}
 	add := func(n noted, does, reply string) {
-		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
-		does, reply = known.tokens(does), known.tokens(reply)
+		does = names.ReplaceAllStringFunc(does, connection)
+		reply = names.ReplaceAllStringFunc(reply, connection)
+		does = known.Tokens(does)
+		reply = known.Tokens(reply)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
+
 	for _, n := range w.events {
-		for _, command := range n.commands[:max(0, len(n.commands)-1)] {
+		last := len(n.commands) - 1
+		for _, command := range n.commands[:max(0, last)] {
 			add(n, n.master+w.short(command), "")
 		}
-		if last := len(n.commands) - 1; last >= 0 {
-			queued := func(value string) bool { return last > 0 && (value == "OK" || value == "QUEUED") }
-			values := slices.DeleteFunc(wire.Values(n.answer), queued)
+		if last >= 0 {
 			n.Does = n.master + w.short(n.commands[last])
-			n.Reply = cmp.Or(n.Reply, strings.Join(values, " "))
+			n.Reply = cmp.Or(n.Reply, n.reply())
 		}
 		add(n, n.Does, n.Reply)
 	}
+
 	for i, c := range w.trial.Clients {
-		d.Clients, d.End = append(d.Clients, c.Name), append(d.End, c.Name+": "+w.clients[i].told)
+		d.Clients = append(d.Clients, c.Name)
+		d.End = append(d.End, c.Name+": "+w.clients[i].outcome)
 	}
 	for _, v := range found {
 		d.End = append(d.End, "Harm: "+v.String())
 	}
 	return d
+}
+
+// reply is the answer in words, of a transaction or pipeline without what only says that
+// more comes.
+func (n noted) reply() string {
+	queued := func(value string) bool {
+		return len(n.commands) > 1 && (value == "OK" || value == "QUEUED")
+	}
+	return strings.Join(slices.DeleteFunc(wire.Values(n.answer), queued), " ")
 }

@@ -5,13 +5,19 @@
 //
 //	marketsim explore fine:redsync --faults 1 --preemptions 2
 //
-// The clients run their own code. Their connections lead to a server in memory
-// (miniredis), and hold each request until the search delivers it (server.go). Time is
-// that of package synctest: it stands still while anybody works, and jumps to the next
-// timer when all wait. A schedule is run from its start, each time with another choice
-// (search.go). The bounds are raised step by step, preemptions before faults, so that the
-// first harm has the fewest faults, and of these the fewest preemptions. What the clients
-// do is a [Program]: markettest and locktest have some.
+// Most users need [Bounds] alone: locktest.Explore goes through the schedules of a lock,
+// and markettest.Explore through those of a purchase. Who writes a [Program] of his own
+// calls [Search], and [Replay] for a schedule that a [Report] has found.
+//
+// The clients run their own code, in goroutines of this process. They dial with
+// [Session.Connect], which leads to a server in memory (miniredis) and holds each request
+// until the search delivers it. They may sleep: time is that of package synctest, which
+// stands still while anybody works, and jumps to the next timer when all wait. They must
+// not dial by themselves, and must end with the context that they have.
+//
+// A schedule is run from its start, each time with another choice. The bounds are raised
+// step by step, preemptions before faults, so that the first harm has the fewest faults,
+// and of these the fewest preemptions.
 //
 // Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of
 // Multithreaded Programs", 2007 (CHESS).
@@ -20,10 +26,9 @@ package explore
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -46,7 +51,8 @@ type Program struct {
 	Masters bool
 	// How long the locks last: a pause takes one to two of it. 0: the constant.
 	Lease time.Duration
-	// How long clients wait for a reply, over connections of Session.Dial. 0: the constant.
+	// How long clients wait for a reply, over connections that are made with
+	// Session.Context. 0: the constant.
 	Reply time.Duration
 	// Those connections send a command again whose reply did not come, as
 	// client libraries do.
@@ -69,7 +75,7 @@ type Trial struct {
 	Vacuous func() error
 }
 
-// A Client is one of the clients. Do returns what it was told, for the diagram. Its
+// A Client is one of the clients. Do returns what came of it, a line in the diagram. Its
 // context is the client's life, which ends when the search kills it, or when the schedule
 // is over: the client's goroutines end with it.
 type Client struct {
@@ -77,14 +83,15 @@ type Client struct {
 	Do   func(ctx context.Context, s *Session) string
 }
 
-// Bounds say how far a search goes.
+// Bounds say how far a search goes. The zero value plays schedules in which nothing
+// strikes, and in which a client runs until it waits or ends.
 type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
 	Total       int     // of preemptions and faults together; 0: as many as there may be of each
 	Kinds       []Fault // which faults; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
-	Schedules   int     // how many are played at most; 0: 1,000,000 by Search, any number by Drive
+	Schedules   int     // how many are played at most; 0: 1,000,000
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
 	Unreduced   bool    // requests that conflict with no other client's are choices, too
 }
@@ -93,34 +100,32 @@ type Bounds struct {
 // another client being faster.
 type Fault string
 
-// The faults, and what else can be chosen: a letter each.
+// The faults.
 const (
 	// A client stops for one lease at least, and two at most: with all its connections.
 	Pause Fault = "pause"
 	// A client dies, after the server has executed a request: that is also
 	// before the next one.
-	Die  Fault = "die"
-	Lose Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
+	Die Fault = "die"
+	// A request is executed, and its connection breaks before the reply.
+	Lose Fault = "lose-reply"
 	// Late is a request that is on its way until its client has given up. It comes at any
 	// time after that, or is lost after two leases, or after twice as long as its client
 	// waits for a reply, whichever is longer.
 	Late Fault = "late"
-	Drop Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
-	// A pipeline is executed in two parts: what comes between, or instead of the second?.
+	// A request is lost before it is executed, and its connection breaks.
+	Drop Fault = "lose-request"
+	// A pipeline is executed in two parts: what comes between, or instead of the second?
 	Split Fault = "split"
-	Clock Fault = "clock" // the clock of a client steps by two leases, ahead or back
-	Empty Fault = "empty" // a server of the locks is started anew, and holds nothing
+	// The clock of a client steps by two leases, ahead or back.
+	Clock Fault = "clock"
+	// A server of the locks is started anew, and holds nothing.
+	Empty Fault = "empty"
 	// The one server of the locks is replaced by one that lacks the last write, or two.
 	Behind Fault = "behind"
 	// ServerClock is the clock of one of several servers of the locks, which steps ahead
 	// by two leases: its keys expire.
 	ServerClock Fault = "server-clock"
-
-	Deliver  Fault = "d"
-	Wake     Fault = "w"
-	TimePass Fault = "t" // to the next timer of a client
-	Arrive   Fault = "a" // a late request of a client
-	CutShort Fault = "c" // the second part of a pipeline is lost, and its connection breaks
 )
 
 // Faults are all of them.
@@ -128,47 +133,39 @@ func Faults() []Fault {
 	return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind, ServerClock}
 }
 
-// A Choice is what happens at one point of a schedule.
-type Choice struct {
-	What Fault
-	// Which client, from 0; Empty, ServerClock: which server of the locks; Behind:
-	// how many writes, from 0.
-	N int
-	// Split: after how many commands; Clock: 1 is ahead, 2 back; Arrive,
-	// Deliver: which one; see stayLate
-	At      int
-	Preempt bool // another client could have gone on
-	// The request conflicts with none: the client that was chosen before still
-	// counts as the last.
-	Aside bool
+// ErrChance is in what Search returns, or in Report.Stopped if harm had been found
+// before: the clients do not do the same in the same schedule.
+var ErrChance = search.ErrChance
+
+// Search goes through the schedules of a program within bounds, or until the context
+// ends. What it finds is no failure: see Report. An error says why nothing can be
+// concluded. It works in any process, not only in tests, but nothing else may run at the
+// same time: sources of chance that the whole process shares are fixed meanwhile.
+func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
+	return newExplorer(p, b).search(ctx)
 }
 
-// IsFault reports whether it is a fault, and not what happens without one.
-func (c Choice) IsFault() bool { return len(c.What) > 1 }
-
-// String is the choice in a token.
-func (c Choice) String() string {
-	text := string(c.What) + strconv.Itoa(c.N+1)
-	if c.At > 0 {
-		text += "-" + strconv.Itoa(c.At)
+// Replay plays the schedule of a token that a report of the same program has
+// printed. The harm that it returns is empty if the schedule does none. An error
+// says which step cannot be chosen.
+func Replay(ctx context.Context, p Program, token string) (f Found, err error) {
+	subject, name, steps, err := search.ParseToken(token)
+	if err == nil && (subject != p.Subject || name != p.Name) {
+		err = fmt.Errorf("the token is of %s, %s, and this is %s, %s", subject, name, p.Subject, p.Name)
 	}
-	return text
-}
-
-const version = "x4" // of tokens: it changes when a token would mean another schedule
-
-// written is a schedule of a program as Replay takes it.
-func written(p Program, schedule []Choice) string {
-	return strings.Join([]string{version, p.Subject, p.Name, strings.Join(Words(schedule), ".")}, "/")
-}
-
-// ParseToken returns the parts of a token that a report printed.
-func ParseToken(text string) (subject, program string, steps []string, err error) {
-	parts := strings.Split(text, "/")
-	if len(parts) < 4 || parts[0] != version {
-		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: "+
-			"search again, and copy one from the report", text, version)
+	if err != nil {
+		return f, err
 	}
-	n := len(parts) - 2 // a test's name may hold slashes, too
-	return strings.Join(parts[1:n], "/"), parts[n], strings.Split(parts[n+1], "."), nil
+
+	e := newExplorer(p, Bounds{Unreduced: true, Preemptions: len(steps), Faults: len(steps)})
+	err = e.afterFirst(func() error {
+		found, err := search.Replay(p.named(), e, steps)
+		f = foundOf(found)
+		f.Token = token
+		return err
+	})
+	return f, err
 }
+
+// named is what tokens call it.
+func (p Program) named() search.Program { return search.Program{Subject: p.Subject, Name: p.Name} }

@@ -31,7 +31,9 @@ func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits 
 	if len(args) < 2 {
 		return nil, 0, false
 	}
-	p, text := &parked{command: command}, args[len(args)-1]
+
+	p = &parked{command: command}
+	text := args[len(args)-1]
 	switch strings.ToUpper(command[0]) {
 	case "BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX":
 		p.keys = args[:len(args)-1]
@@ -52,12 +54,16 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
 	}
-	block, streams := is("BLOCK"), 1+is("STREAMS")
-	if unbalanced := (len(args)-streams)%2 != 0; block < 0 || streams < block+2 || unbalanced {
+	block := is("BLOCK")
+	streams := 1 + is("STREAMS")
+	unbalanced := (len(args)-streams)%2 != 0
+	if block < 0 || streams < block+2 || unbalanced {
 		return ""
 	}
+
 	keys := (len(args) - streams) / 2
-	p.keys, p.after = args[streams:streams+keys], slices.Clone(args[streams+keys:])
+	p.keys = args[streams : streams+keys]
+	p.after = slices.Clone(args[streams+keys:])
 	for i, id := range p.after[:keys] {
 		if id == "$" {
 			p.after[i] = s.last(p.keys[i])
@@ -92,6 +98,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	if !waits || r.queues || p.holds(s) {
 		return false // it is answered at once
 	}
+
 	p.request = r
 	for _, key := range p.keys {
 		s.world.uses.add(s.named(key), true)
@@ -99,6 +106,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	if r.Broken() {
 		return true // a server gives up what waits for a client that has gone
 	}
+
 	if limit > 0 {
 		p.until = time.Now().Add(limit)
 		if r.client == nobody { // the world may not look while the search itself waits
@@ -120,6 +128,7 @@ func (s *Server) unpark() {
 		if i < 0 {
 			return
 		}
+
 		p := s.parked[i]
 		s.parked = slices.Delete(s.parked, i, i+1)
 		if !p.Broken() {

@@ -18,12 +18,13 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
 
 // A step of a schedule that was played in memory, and when it came.
 type step struct {
-	Choice
+	search.Choice
 	at   time.Duration
 	line string // of the request; empty: there is none
 }
@@ -45,24 +46,24 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 		return nil, err
 	}
 	source := rand.New(rand.NewPCG(1, 2))
-	var chosen Chooser = func(options []Choice, _ []string) (Choice, error) {
+	var chosen search.Chooser = func(options []search.Choice, _ []string) (search.Choice, error) {
 		// While a request stays late, another client waits until its own time-out, which
 		// real time may shift.
-		options = slices.DeleteFunc(options, func(c Choice) bool { return c.What == TimePass && c.Preempt })
+		options = slices.DeleteFunc(options, func(c search.Choice) bool { return c.What == search.TimePass && c.Preempt })
 		return options[source.IntN(len(options))], nil
 	}
 	if len(r.Found) > 0 {
-		_, _, steps, err := ParseToken(r.Found[0].Token)
+		_, _, steps, err := search.ParseToken(r.Found[0].Token)
 		if err != nil {
 			return nil, err
 		}
-		schedules, chosen = 1, Follow(steps)
+		schedules, chosen = 1, search.Follow(steps)
 	}
-	s := newSearch(t.Context(), p, Bounds{Kinds: of, Unreduced: true})
-	err = s.guarded(func() error {
-		s.Bounds.Preemptions, s.Bounds.Faults = 3, 1
+	e := newExplorer(p, Bounds{Kinds: of, Unreduced: true})
+	err = e.afterFirst(func() error {
+		e.bounds.Preemptions, e.bounds.Faults = 3, 1
 		for len(all) < schedules {
-			one, harms, err := s.played(chosen)
+			one, harms, err := e.played(chosen)
 			if err != nil {
 				return err
 			}
@@ -80,29 +81,29 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 
 // PlayedToken plays the schedule of a token.
 func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err error) {
-	_, _, steps, err := ParseToken(text)
+	_, _, steps, err := search.ParseToken(text)
 	if err != nil {
 		return one, err
 	}
-	s := newSearch(t.Context(), p, Bounds{Unreduced: true})
-	return one, s.guarded(func() (err error) {
-		s.Bounds.Preemptions, s.Bounds.Faults = len(steps), len(steps)
-		one, _, err = s.played(Follow(steps))
+	e := newExplorer(p, Bounds{Unreduced: true})
+	return one, e.afterFirst(func() (err error) {
+		e.bounds.Preemptions, e.bounds.Faults = len(steps), len(steps)
+		one, _, err = e.played(search.Follow(steps))
 		return err
 	})
 }
 
 // played plays one schedule, and reports whether it did harm.
-func (s *search) played(chosen Chooser) (one PlayedSchedule, harm bool, err error) {
-	one = PlayedSchedule{program: s.Program, scripts: s.scripts, addrs: s.addrs}
-	s.again = func(w *world, r *request) { // which a real server has to be asked as well
-		is := step{Choice: Choice{What: Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
+func (e *explorer) played(chosen search.Chooser) (one PlayedSchedule, harm bool, err error) {
+	one = PlayedSchedule{program: e.program, scripts: e.scripts, addrs: e.addrs}
+	e.onRepeat = func(w *world, r *request) { // which a real server has to be asked as well
+		is := step{Choice: search.Choice{What: search.Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
 		one.steps = append(one.steps, is)
 		w.draw(verify.Event{}, r)
 	}
-	defer func() { s.again = nil }()
-	w, harms, err := s.schedule(func(options []Choice, pending []string) (Choice, error) {
-		w := s.running.Load()
+	defer func() { e.onRepeat = nil }()
+	w, harms, err := e.schedule(func(options []search.Choice, pending []string) (search.Choice, error) {
+		w := e.running.Load()
 		c, err := chosen(options, pending)
 		is := step{Choice: c, at: time.Since(w.begin)}
 		if r := w.request(c); r != nil {
@@ -187,10 +188,11 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) e
 		ctx, cancel := context.WithCancel(ctx)
 		w.clients = append(w.clients, &client{cancel: cancel})
 		go func() {
-			told := c.Do(ctx, &Session{world: w, client: i})
+			outcome := c.Do(ctx, &Session{world: w, client: i})
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.clients[i].told, w.clients[i].ended = told, true
+			w.clients[i].outcome = outcome
+			w.clients[i].ended = true
 		}()
 		if _, err := p.until(w, i, 0, ""); err != nil {
 			return err
@@ -200,13 +202,13 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) e
 		if n > 0 {
 			time.Sleep(s.at - p.steps[n-1].at)
 		}
-		if s.What == TimePass {
+		if s.What == search.TimePass {
 			w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
 			continue
 		}
 		var r *request
 		switch {
-		case s.What == Arrive:
+		case s.What == search.Arrive:
 			r = w.takeLate(s.Choice)
 		case s.line != "":
 			var err error
@@ -290,11 +292,11 @@ func (p PlayedSchedule) until(w *world, client, n int, line string) (*request, e
 }
 
 // do is world.do without a bubble.
-func (p PlayedSchedule) do(w *world, c Choice, r *request) {
-	switch c.What {
+func (p PlayedSchedule) do(w *world, c search.Choice, r *request) {
+	switch Fault(c.What) {
 	case Pause:
 		w.draw(verify.Event{Client: c.N, Does: "*pauses*"}, nil)
-	case Wake:
+	case search.Wake:
 		w.draw(verify.Event{Client: c.N, Does: "*wakes after*"}, nil)
 	case Empty:
 		w.drawServer(w.locks(c.N), "*starts anew, empty*")
@@ -306,19 +308,19 @@ func (p PlayedSchedule) do(w *world, c Choice, r *request) {
 	}
 	switch {
 	case r == nil:
-	case c.What == Late:
-		w.sendLate(r)
-	case c.What == Drop || c.What == CutShort:
-		w.lose(r)
-	case c.What == Split:
+	case c.What == string(Late):
+		w.sendLate(c, r)
+	case c.What == string(Drop) || c.What == search.CutShort:
+		w.lose(c, r)
+	case c.What == string(Split):
 		w.mu.Lock()
 		r.waiting = append([]*request{r}, r.waiting...) // which until has taken
 		first := r.head(c.At)
 		r.waiting = r.waiting[1:]
 		w.mu.Unlock()
-		w.execute(first, c.What)
+		w.execute(first, Fault(c.What))
 	default:
-		w.execute(r, c.What)
+		w.execute(r, Fault(c.What))
 	}
 }
 
@@ -331,7 +333,7 @@ end`
 
 // takeLate takes the late request that a choice means, whose client may be
 // about to give up only now.
-func (w *world) takeLate(c Choice) *request {
+func (w *world) takeLate(c search.Choice) *request {
 	var theirs []*request
 	for _, r := range w.late {
 		if r.client == c.N {

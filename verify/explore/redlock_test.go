@@ -11,6 +11,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -145,7 +146,7 @@ func TestRedlockOnRealServers(t *testing.T) {
 		if e.Token == "" || takesLong {
 			continue
 		}
-		subject, name, _, err := explore.ParseToken(e.Token)
+		subject, name, _, err := search.ParseToken(e.Token)
 		if err != nil {
 			t.Fatal(err)
 		}

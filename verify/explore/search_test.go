@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -63,20 +64,17 @@ func planted(found bool, text string) []verify.Violation {
 
 // connected is a client with a connection of its own.
 func connected(do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
-	return func(ctx context.Context, s *Session) string {
-		conn, err := s.Dial(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		defer conn.Close()
-		return do(ctx, conn)
-	}
+	return connectedTo(-1, do)
 }
 
-// connectedTo is connected to a server of the locks, from 0.
+// connectedTo is connected to a server of the locks, from 0; below 0: the market's.
 func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
-		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
+		addr := ""
+		if n >= 0 {
+			addr = s.LockServers()[n]
+		}
+		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", addr) }
 		conn, err := redisconn.Over(connect).Dial(ctx)
 		if err != nil {
 			return err.Error()
@@ -89,9 +87,9 @@ func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(c
 // searched runs a search, and returns why it concludes nothing.
 func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 	t.Helper()
-	s := newSearch(t.Context(), p, b)
-	s.silence = 2 * time.Second
-	return &s.Report, s.guarded(s.run)
+	e := newExplorer(p, b)
+	e.silence = 2 * time.Second
+	return e.search(t.Context())
 }
 
 // Run is Search for a test that fails if nothing can be concluded.
@@ -222,16 +220,16 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		schedules = 200
 	}
 	var tokens []string
-	s := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true})
+	e := newExplorer(p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true})
 	source := rand.New(rand.NewPCG(1, 2))
-	if err := s.guarded(func() error {
-		err := s.run() // it has learned then
+	if err := e.afterFirst(func() error {
+		_, err := e.drive(t.Context()) // it has learned then
 		for len(tokens) < schedules && err == nil {
 			var w *world
-			w, _, err = s.schedule(func(options []Choice, _ []string) (Choice, error) {
+			w, _, err = e.schedule(func(options []search.Choice, _ []string) (search.Choice, error) {
 				return options[source.IntN(len(options))], nil
 			})
-			tokens = append(tokens, written(p, w.steps))
+			tokens = append(tokens, search.Token(p.named(), w.steps))
 		}
 		return err
 	}); err != nil {

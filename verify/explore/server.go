@@ -49,15 +49,21 @@ func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 
 func (s *Server) accept(client int) *conn {
 	s.world.accepted++
-	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, id: strconv.Itoa(s.world.accepted)}
-	c.Sent, c.Closed = c.sent, func() { c.cut(); wire.Signal(s.world.arrived) }
+	name := strconv.Itoa(s.world.accepted)
+	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, name: name}
+	c.Sent = c.sent
+	c.Closed = func() {
+		c.cut()
+		wire.Signal(s.world.arrived)
+	}
 	s.serve(c)
 	return c
 }
 
 // serve makes the server the other end of a connection.
 func (s *Server) serve(c *conn) {
-	c.server, c.peer = s, server.NewPeer(bufio.NewWriterSize(replier{c}, 256))
+	c.server = s
+	c.peer = server.NewPeer(bufio.NewWriterSize(replier{c}, 256))
 }
 
 // Do executes a command for the search itself, and returns the reply as it is sent.
@@ -79,35 +85,12 @@ func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
 	return s.world.at(addr).accept(nobody), nil
 }
 
+// run has miniredis execute a request, and answers what it does not know.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
-		r.queues = command[0] == "multi" || r.queues && command[0] != "exec" && command[0] != "discard"
-		switch command[0] {
-		case "subscribe", "psubscribe":
-			r.subscribed = true
-			if strings.HasPrefix(command[1], "__key") {
-				s.world.lacks = strings.Join(command, " ") // it does not notify of keys
-			}
-		case "watch":
-			r.watched = append(r.watched, command[1:]...)
-		case "eval", "eval_ro":
-			s.world.know(command[1])
-		case "script": // LOAD
-			s.world.know(command[len(command)-1])
-		case "exec": // it reads what is watched, and writes what was queued by earlier requests
-			for _, key := range r.watched {
-				s.world.uses.add(s.named(key), false)
-			}
-			r.watched = nil
-			if len(r.commands) == 1 {
-				s.world.uses.add(everything, true)
-			}
-		case "client":
-			if s.connections(r, command) {
-				continue
-			}
-		}
-		if s.parks(r, command) {
+		r.queues = queuesAfter(command, r.queues)
+		s.learn(r, command)
+		if command[0] == "client" && s.connections(r, command) || s.parks(r, command) {
 			continue
 		}
 		s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
@@ -116,12 +99,43 @@ func (s *Server) run(r *request) {
 	s.unpark()
 }
 
+// learn notes what a command says of its connection, of scripts, and of keys that note
+// does not see.
+func (s *Server) learn(r *request, command []string) {
+	switch command[0] {
+	case "subscribe", "psubscribe":
+		r.subscribed = true
+		if strings.HasPrefix(command[1], "__key") {
+			s.world.lacks = strings.Join(command, " ") // it does not notify of keys
+		}
+	case "watch":
+		r.watched = append(r.watched, command[1:]...)
+	case "eval", "eval_ro":
+		s.world.know(command[1])
+	case "script": // LOAD
+		s.world.know(command[len(command)-1])
+	case "exec": // it reads what is watched, and writes what was queued by earlier requests
+		for _, key := range r.watched {
+			s.world.uses.add(s.named(key), false)
+		}
+		r.watched = nil
+		if len(r.commands) == 1 {
+			s.world.uses.add(everything, true)
+		}
+	}
+}
+
+// queuesAfter reports whether commands are queued for EXEC after this one.
+func queuesAfter(command []string, before bool) bool {
+	return command[0] == "multi" || before && command[0] != "exec" && command[0] != "discard"
+}
+
 // connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know;
 // false: it is another command.
 func (s *Server) connections(r *request, command []string) bool {
 	switch strings.ToLower(command[1]) {
 	case "info":
-		r.peer.WriteBulk("id=" + r.id + " addr=memory:" + r.id + " laddr=memory:0\n")
+		r.peer.WriteBulk("id=" + r.name + " addr=memory:" + r.name + " laddr=memory:0\n")
 	case "kill":
 		s.world.uses.add(everything, true)
 		r.peer.WriteInt(s.world.disconnect(s, command[3]))
@@ -133,13 +147,15 @@ func (s *Server) connections(r *request, command []string) bool {
 
 // disconnect has a server end a connection, and loses what is late on it. It returns 0 if
 // the server has none, else 1.
-func (w *world) disconnect(server *Server, id string) int {
+func (w *world) disconnect(server *Server, name string) int {
 	all := w.conns()
-	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.id == id })
+	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.name == name })
 	if i < 0 {
 		return 0
 	}
-	found, late := all[i], len(w.late)
+
+	found := all[i]
+	late := len(w.late)
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
 	if found.Broken() && len(w.late) == late {
 		return 0 // the server knows that it has ended
@@ -151,18 +167,22 @@ func (w *world) disconnect(server *Server, id string) int {
 // note notes the keys of a command as it is executed, also in a script or a
 // transaction, or that it is not known.
 func (s *Server) note(cmd string, args []string) {
-	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && !slices.Contains(parkable, strings.ToUpper(cmd)) {
+	upper := strings.ToUpper(cmd)
+	waits := wire.Blocks(cmd) && !slices.Contains(parkable, upper)
+	if waits || !s.redis.Server().IsRegisteredCommand(cmd) {
 		s.world.lacks = cmd
 	}
+
 	keys, known := wire.Keys(cmd, args)
 	if !known {
 		keys = []string{everything}
 	}
-	if slices.Contains([]string{"TIME", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}, strings.ToUpper(cmd)) {
+	if slices.Contains([]string{"TIME", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}, upper) {
 		s.world.uses.add(theTime, false)
 	}
+	writes := !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH"
 	for _, key := range keys {
-		s.world.uses.add(s.named(key), !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH")
+		s.world.uses.add(s.named(key), writes)
 	}
 }
 
@@ -190,7 +210,7 @@ type request struct {
 func (r *request) splits() (after []int) {
 	queues := r.queues
 	for i, command := range r.commands[:len(r.commands)-1] {
-		queues = command[0] == "multi" || queues && command[0] != "exec" && command[0] != "discard"
+		queues = queuesAfter(command, queues)
 		if !queues {
 			after = append(after, i+1)
 		}
@@ -213,7 +233,7 @@ type conn struct {
 	*wire.Local
 	world  *world
 	client int    // nobody: the search itself, whose requests do not wait
-	id     string // as CLIENT INFO names it
+	name   string // of CLIENT INFO
 	server *Server
 	peer   *server.Peer // the server's end
 
@@ -269,8 +289,10 @@ func (c *conn) cut() {
 	c.Cut()
 	c.world.mu.Lock()
 	ends := c.subscribed
-	c.subscribed, c.waiting = false, nil
+	c.subscribed = false
+	c.waiting = nil
 	c.world.mu.Unlock()
+
 	c.peer.Close()
 	if ends {
 		c.world.remembered.Dispatch(c.server.redis.Server(), c.peer, []string{"UNSUBSCRIBE"}, false)

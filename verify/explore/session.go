@@ -9,24 +9,12 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-
-	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
 // A Session is what a client works with in one schedule.
 type Session struct {
 	world  *world
 	client int
-}
-
-// Dial opens one more connection of the client to the server, for marketsim's own client.
-func (s *Session) Dial(ctx context.Context) (*redisconn.Conn, error) {
-	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
-	dialer = dialer.WithReplyTimeout(s.world.program.Reply)
-	if s.Resends() {
-		dialer = dialer.WithResends()
-	}
-	return dialer.Dial(ctx)
 }
 
 // Resends is what the program says of marketsim's own client: whether it sends a command
@@ -47,21 +35,28 @@ func (s *Session) LockServers() []string {
 // Connect is a dialer for any client library: to the server of the locks at an address of
 // LockServers, or the market's.
 func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
+	if s.isOver() {
+		select {} // or its tries would keep the bubble from ending
+	}
+
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	if s.world.over { // or its tries would keep the bubble from ending
-		s.world.mu.Unlock()
-		defer s.world.mu.Lock()
-		select {}
-	}
 	server := s.world.at(addr)
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
+
 	c := server.accept(s.client)
 	client.conns = append(client.conns, c)
 	return c, nil
+}
+
+// isOver reports whether the schedule has ended although a client goes on.
+func (s *Session) isOver() bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.over
 }
 
 // Now is the client's own clock, which a fault may set.
@@ -74,13 +69,14 @@ func (s *Session) Now() time.Time {
 }
 
 // Pauses is how often the client has paused so far.
-func (s *Session) Pauses() int { return s.now().pauses }
+func (s *Session) Pauses() int { return s.state().pauses }
 
-// Died reports whether the search has killed the client: what its code is told
-// from then on was told to nobody.
-func (s *Session) Died() bool { return s.now().died }
+// Died reports whether the search has killed the client: nobody hears what its code
+// learns from then on.
+func (s *Session) Died() bool { return s.state().died }
 
-func (s *Session) now() client {
+// state is a copy of what is known of the client.
+func (s *Session) state() client {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return *s.world.clients[s.client]
@@ -152,36 +148,57 @@ func (w *world) observe(r *request) {
 		r.server.execute(r)
 		return
 	}
+
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
 	before := stockOf(r.server.redis)
 	r.server.execute(r)
 	after := stockOf(r.server.redis)
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o, now := &w.clients[r.client].observed, time.Now()
-	o.Gap, o.Sent = max(o.Gap, now.Sub(o.Sent)), now
-	waits := slices.ContainsFunc(r.server.parked, func(p *parked) bool { return p.request == r })
-	o.Listened = o.Listened || r.subscribed || waits
-	changed := before.data != after.data
-	var ends time.Time
+	o := &w.clients[r.client].observed
+	o.sent()
+	waits := func(p *parked) bool { return p.request == r }
+	o.Listened = o.Listened || r.subscribed || slices.ContainsFunc(r.server.parked, waits)
+	expires, changed := before.becomes(after)
+	if changed {
+		o.changed()
+	}
+	if !expires.IsZero() {
+		o.expires[r.server.number] = expires
+	}
+}
+
+// becomes reports whether one stock differs from the next, and when the last of the keys
+// expires whose expiry does; zero: there is none.
+func (s stock) becomes(after stock) (expires time.Time, changed bool) {
+	changed = s.data != after.data
 	for key, at := range after.expires {
 		// or it is new: the zero time is long ago
-		if at.Sub(before.expires[key]).Abs() > time.Millisecond {
-			changed = true
-			if at.After(ends) {
-				ends = at
-			}
+		if at.Sub(s.expires[key]).Abs() <= time.Millisecond {
+			continue
+		}
+		changed = true
+		if at.After(expires) {
+			expires = at
 		}
 	}
-	if changed {
-		o.Changes++
-		if o.Changed.IsZero() {
-			o.Changed = now
-		}
-	}
-	if !ends.IsZero() {
-		o.expires[r.server.number] = ends
+	return expires, changed
+}
+
+// sent notes that a request of the client was executed now.
+func (o *observation) sent() {
+	now := time.Now()
+	o.Gap = max(o.Gap, now.Sub(o.Sent))
+	o.Sent = now
+}
+
+// changed notes that a request has changed something now.
+func (o *observation) changed() {
+	o.Changes++
+	if o.Changed.IsZero() {
+		o.Changed = time.Now()
 	}
 }
 
@@ -189,15 +206,19 @@ func (w *world) observe(r *request) {
 func (w *world) seen(i int) Seen {
 	o := w.clients[i].observed
 	seen := o.Seen
-	seen.Faults, seen.Calm = w.faults, w.last
+	seen.Faults = w.faults
+	seen.Calm = w.last
+	isPaused := func(c *client) bool { return !c.paused.IsZero() }
+	if len(w.late) > 0 || slices.ContainsFunc(w.clients, isPaused) {
+		seen.Calm = time.Time{}
+	}
+
 	// On most of n servers something lasts as long as on the one in the middle,
 	// n/2 from the last.
-	times := slices.SortedFunc(maps.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
+	lastFirst := func(a, b time.Time) int { return b.Compare(a) }
+	times := slices.SortedFunc(maps.Values(o.expires), lastFirst)
 	if most := w.program.LockServers / 2; most < len(times) {
 		seen.Expires = times[most]
-	}
-	if len(w.late) > 0 || slices.ContainsFunc(w.clients, func(c *client) bool { return !c.paused.IsZero() }) {
-		seen.Calm = time.Time{}
 	}
 	return seen
 }

@@ -13,14 +13,17 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 )
 
+// nobody is the client of the search's own requests.
+const nobody = -1
+
 // tick is how long a request or a fault takes, so that no two timers of different clients
-// end at the same instant. If nothing happens for patience, a client will never end.
-// mostSteps bounds choices, and mostAgain what is asked again.
-const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
+// end at the same instant.
+const tick = time.Microsecond
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and
 // does, while all others wait.
@@ -29,38 +32,39 @@ type world struct {
 	trial      *Trial
 	scripts    []string // that were seen so far, in the first schedule too
 	remembered *embedded.Scripts
-	begin      time.Time
 	servers    []*Server // the market's, and then those of the locks, if they have any
 	addrs      []string  // of the latter
 	clients    []*client
-	late       []*request // delayed, in the order in which they were sent
-	running    int        // the client that was chosen last; nobody: there was none
-	last       time.Time  // when a fault happened, or ended
 
-	steps    []Choice // so far
-	cost              // of these
-	events   []noted  // what has happened
-	accepted int      // connections
-	asks     asks
-	again    int    // how often a client has asked without a choice
-	over     bool   // a client goes on without end: see Session.Connect
-	uses     keys   // of the request that is executed
-	lacks    string // a command that the servers do not know
+	// What has happened so far.
+	begin               time.Time
+	steps               []search.Choice
+	preemptions, faults int        // of these
+	events              []noted    // for the diagram
+	running             int        // the client that was chosen last; nobody: there was none
+	last                time.Time  // when a fault happened, or ended
+	late                []*request // delayed, in the order in which they were sent
+	accepted            int        // connections
+	polling             polling
+	repeats             int    // how often a client has asked without a choice
+	uses                keys   // of the request that is executed
+	lacks               string // a command that the servers do not know
 
 	// comeToRest waits until all clients wait, without letting time pass, and reports
 	// whether one waits for a mutex.
 	comeToRest func() bool
-	held       bool // one did at the last rest
+	blocked    bool // one did at the last rest
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
+	over    bool          // a client goes on without end: see Session.Connect
 }
 
 type client struct {
 	conns       []*conn
 	cancel      context.CancelFunc
-	told        string
+	outcome     string // what Client.Do has returned
 	ended, died bool
 	paused      time.Time // since when; zero: it is not
 	pauses      int       // so far
@@ -73,30 +77,45 @@ func (c *client) alive() bool { return !c.ended && !c.died }
 
 // newWorld makes servers of what was started, and starts the clients one by one.
 // Each waits at its first request.
-func newWorld(s *search) *world {
+func newWorld(e *explorer) *world {
 	w := &world{
-		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
-		begin: time.Now(), running: nobody, arrived: make(chan struct{}, 1), comeToRest: s.comeToRest,
+		program: e.program, scripts: slices.Clone(e.scripts), addrs: slices.Clone(e.addrs),
+		remembered: &e.remembered, begin: time.Now(), running: nobody,
+		arrived: make(chan struct{}, 1), comeToRest: e.comeToRest,
 	}
-	for n, redis := range s.redis {
+	for n, redis := range e.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
 	w.trial = w.program.Begin(w.servers[0])
-	s.running.Store(w)
-	for i, c := range w.trial.Clients {
-		ctx, cancel := context.WithCancel(context.Background())
-		w.clients = append(w.clients, &client{cancel: cancel, observed: observation{expires: map[int]time.Time{}}})
-		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
-			told := c.Do(ctx, &Session{world: w, client: i})
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.clients[i].told, w.clients[i].ended = told, true
-			wire.Signal(w.arrived)
-		})
+
+	e.running.Store(w)
+	for i := range w.trial.Clients {
+		w.start(i)
 		w.settle()
 	}
 	w.last = time.Now()
 	return w
+}
+
+// start has a client do what it does, in a goroutine with its label.
+func (w *world) start(i int) {
+	c := w.trial.Clients[i]
+	ctx, cancel := context.WithCancel(context.Background())
+	observed := observation{expires: map[int]time.Time{}}
+	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
+	go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
+		outcome := c.Do(ctx, &Session{world: w, client: i})
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.clients[i].outcome = outcome
+		w.clients[i].ended = true
+		wire.Signal(w.arrived)
+	})
+}
+
+// hasEnded reports whether no client does anything any more, and nothing is late.
+func (w *world) hasEnded() bool {
+	return len(w.late) == 0 && !slices.ContainsFunc(w.clients, (*client).alive)
 }
 
 // at is the server at an address, which with Masters may be a new one; else the
@@ -128,10 +147,10 @@ func (w *world) conns() (all []*conn) {
 // or its end. No time can pass while a goroutine waits for a mutex that another one of
 // its client holds over a request, which comes next then.
 func (w *world) settle() {
-	if w.held || w.running != nobody && w.next(w.running) != nil {
-		w.held = w.comeToRest()
+	if w.blocked || w.running != nobody && w.next(w.running) != nil {
+		w.blocked = w.comeToRest()
 	}
-	if w.held {
+	if w.blocked {
 		return
 	}
 	w.rest(func() { time.Sleep(tick) })
@@ -151,11 +170,13 @@ func (w *world) rest(wait func()) {
 // of its connections: they have no order. What follows a late request on its
 // connection waits behind it.
 func (w *world) nexts(i int) (all []*request) {
-	if c := w.clients[i]; c.paused.IsZero() && !c.died {
-		for _, conn := range c.conns {
-			if len(conn.waiting) > 0 && !conn.held {
-				all = append(all, conn.waiting[0])
-			}
+	c := w.clients[i]
+	if !c.paused.IsZero() || c.died {
+		return nil
+	}
+	for _, conn := range c.conns {
+		if len(conn.waiting) > 0 && !conn.held {
+			all = append(all, conn.waiting[0])
 		}
 	}
 	return all
@@ -192,18 +213,19 @@ func (w *world) delayed(i int) (all []*request) {
 	return all
 }
 
-// ages notes which clients have given up waiting for a late request, and loses
+// expire notes which clients have given up waiting for a late request, and loses
 // requests that are too old to arrive.
-func (w *world) ages() {
-	now := time.Now()
+func (w *world) expire() {
 	for _, s := range w.servers {
 		s.expire()
 	}
+
+	now := time.Now()
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
 		if r.gaveUp.IsZero() && r.Broken() {
 			r.gaveUp = now
 		}
-		lost := !r.gaveUp.IsZero() && now.Sub(r.gaveUp) >= w.staysLate()
+		lost := !r.gaveUp.IsZero() && now.Sub(r.gaveUp) >= w.program.staysLate()
 		if lost {
 			w.draw(verify.Event{Client: r.client, Does: "*" + w.short(r.commands[0]) + "... is lost*"}, nil)
 		}
@@ -212,7 +234,7 @@ func (w *world) ages() {
 }
 
 // staysLate is how long after its client has given up a late request is lost.
-func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
+func (p Program) staysLate() time.Duration { return 2 * max(p.Lease, p.Reply) }
 
 // wait lets time go on until a client sends something or ends, or until something is due:
 // see due. It reports false if nothing has happened for so long that nothing will.
@@ -222,13 +244,18 @@ func (w *world) wait(leases time.Duration) bool {
 	case <-w.arrived: // which has been looked at already
 	default:
 	}
-	w.rest(func() {
-		select {
-		case <-w.arrived:
-		case <-time.After(time.Until(until)):
-		}
-	})
+	w.rest(func() { w.arrives(time.Until(until)) })
 	return time.Now().Before(w.last.Add(patience))
+}
+
+// arrives waits until something arrives, or until this long has passed, and reports which.
+func (w *world) arrives(within time.Duration) bool {
+	select {
+	case <-w.arrived:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // due is when a client has been paused for this many leases, a late request is
@@ -244,7 +271,7 @@ func (w *world) due(leases time.Duration) time.Time {
 		atMost(c.paused, leases*w.program.Lease)
 	}
 	for _, r := range w.late {
-		atMost(r.gaveUp, w.staysLate())
+		atMost(r.gaveUp, w.program.staysLate())
 	}
 	for _, s := range w.servers {
 		for _, p := range s.parked {
@@ -263,23 +290,29 @@ func (w *world) finish() (found []verify.Violation) {
 			found = append(found, verify.Violation{Harm: verify.DoesNotEnd, Text: text})
 		}
 	}
-	for i, c := range w.clients {
-		w.kill(i)
-		for w.settle(); !c.ended && !w.over; {
-			w.rest(func() {
-				select {
-				case <-w.arrived:
-				case <-time.After(patience):
-					w.mu.Lock()
-					w.over = true
-					w.mu.Unlock()
-				}
-			})
-		}
+	for i := range w.clients {
+		w.end(i)
 	}
+
 	found = append(found, w.trial.Judge(w.servers[0])...)
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
+}
+
+// end kills a client, and waits until it has returned. If it does not, no client may
+// connect from then on.
+func (w *world) end(i int) {
+	w.kill(i)
+	for w.settle(); !w.clients[i].ended && !w.over; {
+		w.rest(func() {
+			if w.arrives(patience) {
+				return
+			}
+			w.mu.Lock()
+			w.over = true
+			w.mu.Unlock()
+		})
+	}
 }
 
 // belongs is the label of the goroutines of a client, those that they start included.
@@ -301,6 +334,7 @@ func (w *world) left() string {
 			if !strings.Contains(group, w.label(c.Name)) {
 				continue
 			}
+
 			stack := c.Name + ", in\n"
 			for _, frame := range frames.FindAllStringSubmatch(group, -1) {
 				stack += frame[1]

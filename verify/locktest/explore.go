@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -187,7 +188,9 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 // client locks and unlocks a number of times. Inside it makes a request, so that
 // another client may come before it.
 func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
-	work, err := s.Dial(ctx)
+	work, err := redisconn.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) {
+		return s.Connect(ctx, "", "")
+	})
 	if err != nil {
 		return err.Error()
 	}

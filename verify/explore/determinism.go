@@ -16,9 +16,12 @@ import (
 	"sync"
 )
 
+// The same choices have to lead to the same schedule, whenever it is played: what the
+// clients draw, look up, or find in a pool must not depend on what was before.
+
 // withoutChance lets the process's sources of chance be seeded, except for
 // math/rand/v2 and the order of maps.
-func withoutChance() (again func()) {
+func withoutChance() (restore func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
 	os.Setenv(name, "randseednop=0,"+debug)
@@ -49,7 +52,7 @@ func (s *seeded) Read(p []byte) (int, error) {
 
 // withoutNames has look-ups fail, which go-redis makes even with a dialer: a bubble would
 // wait for a server outside it.
-func withoutNames() (again func()) {
+func withoutNames() (restore func()) {
 	// What package net makes at its first look must not belong to a bubble.
 	_, _ = net.LookupHost("localhost")
 	before := net.DefaultResolver
@@ -92,7 +95,8 @@ func (p *pools) keepNoWait() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer
 		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
-		p.stacks, p.waited = n, bytes.Contains(profile.Bytes(), []byte("Semaphore).Acquire"))
+		p.stacks = n
+		p.waited = bytes.Contains(profile.Bytes(), []byte("Semaphore).Acquire"))
 	}
 	if p.waited {
 		emptyPools()

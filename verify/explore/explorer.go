@@ -1,0 +1,203 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
+)
+
+// An explorer plays the schedules of a program in memory, each in a world of its own. It
+// is a search.World.
+type explorer struct {
+	program Program
+	bounds  Bounds
+	reduction
+
+	// What schedules begin with:
+	scripts    []string               // that were sent whole in the first schedule
+	addrs      []string               // of the servers of the locks
+	redis      []*miniredis.Miniredis // nil: the last schedule has taught them a script
+	remembered embedded.Scripts
+	pools      pools
+
+	progress atomic.Int64          // counts the steps of all schedules; below 0: given up
+	running  atomic.Pointer[world] // the schedule that is run
+	silence  time.Duration         // how long the search may stand still in real time
+	// How many goroutines wait for a mutex that are from before, or of schedules that were
+	// given up.
+	waiting int
+	// Sees each request that is sent again without a choice; may be nil.
+	onRepeat func(*world, *request)
+}
+
+func newExplorer(p Program, b Bounds) *explorer {
+	b.Schedules = cmp.Or(b.Schedules, 1_000_000)
+	p.Lease = cmp.Or(p.Lease, Lease)
+	p.Reply = cmp.Or(p.Reply, Reply)
+	if b.Kinds == nil {
+		b.Kinds = Faults()
+	}
+
+	e := &explorer{
+		program: p, bounds: b,
+		reduction: reduction{uses: map[requestID]keys{}},
+		silence:   20 * time.Second,
+	}
+	// in a network for documentation: nothing answers a client that connects by itself
+	for n := range p.LockServers {
+		e.addrs = append(e.addrs, fmt.Sprintf("192.0.2.%d:6379", n+1))
+	}
+	return e
+}
+
+// search goes through the schedules of the program within the bounds.
+func (e *explorer) search(ctx context.Context) (*Report, error) {
+	var found search.Result
+	err := e.afterFirst(func() (err error) {
+		found, err = e.drive(ctx)
+		return err
+	})
+	return reportOf(e.program, e.bounds, found), err
+}
+
+// drive does what search does, after the first schedule.
+func (e *explorer) drive(ctx context.Context) (search.Result, error) {
+	return search.Drive(ctx, search.Options{
+		Program: e.program.named(),
+		Bounds: search.Bounds{
+			Preemptions: e.bounds.Preemptions, Faults: e.bounds.Faults, Total: e.bounds.Total,
+			Schedules: e.bounds.Schedules, Exhaustive: e.bounds.Exhaustive,
+		},
+		Worlds:  []search.World{e},
+		Relearn: e.relearn,
+	})
+}
+
+// afterFirst plays the first schedule, to learn which scripts clients send and whether the
+// program does anything, and then calls run. Meanwhile the process has no chance, and
+// looks up no names.
+func (e *explorer) afterFirst(run func() error) error {
+	redisconn.QuietLogs() // the search breaks connections all the time
+	defer withoutChance()()
+	defer withoutNames()()
+	defer e.pools.watch()()
+	defer debug.SetGCPercent(debug.SetGCPercent(1600))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
+	e.waiting, _ = waitForMutexes()                 // some may be of an earlier search
+
+	first := func(options []search.Choice, _ []string) (search.Choice, error) { return options[0], nil }
+	w, _, err := e.schedule(first)
+	if err != nil {
+		return err
+	}
+
+	e.takeOver(w)
+	if w.trial.Vacuous != nil {
+		err = w.trial.Vacuous()
+	}
+	if err != nil {
+		return err
+	}
+	return run()
+}
+
+// takeOver notes the scripts that the first schedule has sent, and the servers to which it
+// has connected. Faults of servers that there are not cannot happen.
+func (e *explorer) takeOver(w *world) {
+	e.scripts = w.scripts
+	e.redis = nil
+	e.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
+	e.program.LockServers = len(e.addrs)
+
+	servers := len(e.addrs)
+	e.bounds.Kinds = slices.DeleteFunc(slices.Clone(e.bounds.Kinds), func(f Fault) bool {
+		switch f {
+		case Empty:
+			return servers == 0
+		case Behind:
+			return servers != 1
+		case ServerClock:
+			return servers < 2
+		}
+		return false
+	})
+}
+
+// Play implements search.World.
+func (e *explorer) Play(choose search.Chooser) (search.Played, error) {
+	w, harms, err := e.schedule(choose)
+	return search.Played{Steps: w.steps, Harms: harms, Diagram: w.diagram}, err
+}
+
+// If nothing happens for patience, a client will never end. mostSteps bounds the choices of
+// a schedule, and mostRepeats what is asked again without a choice.
+const (
+	patience    = time.Minute
+	mostSteps   = 5000
+	mostRepeats = 100_000
+)
+
+// goThrough makes choices until the clients have ended or died, or nothing
+// happens any more.
+func (e *explorer) goThrough(w *world, choose search.Chooser) error {
+	for {
+		if e.progress.Add(1) < 0 {
+			return errors.New("the search has been given up meanwhile")
+		}
+
+		w.expire()
+		options := e.options(w)
+		if len(options) == 0 {
+			if w.hasEnded() || !w.wait(1) {
+				return nil
+			}
+			continue
+		}
+
+		if len(w.steps) == mostSteps || w.repeats == mostRepeats {
+			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, "+
+				"or for too long; the last are %q", len(w.steps)+w.repeats, w.pending())
+		}
+		if e.isRepeat(w, options) {
+			e.repeat(w, w.next(options[0].N))
+			continue
+		}
+
+		c, err := choose(options, w.pending())
+		if err != nil {
+			return err
+		}
+		w.do(c, e.take(w, c))
+	}
+}
+
+// take returns the request that a choice delivers, and notes what it will use; nil: the
+// choice delivers none.
+func (e *explorer) take(w *world, c search.Choice) *request {
+	r := w.request(c)
+	if r == nil {
+		return nil
+	}
+
+	if Fault(c.What) == Split {
+		r = r.head(c.At)
+	}
+	if kinds[Fault(c.What)].executes {
+		executed := embedded.Executed{Connection: r.conn, At: time.Now(), Commands: r.commands}
+		r.server.log = append(r.server.log, executed)
+		w.uses = e.keysOf(r)
+	}
+	return r
+}

@@ -1,0 +1,240 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A kind is what choices of one kind have in common.
+type kind struct {
+	turn     bool   // its client is then the one that was chosen last
+	change   bool   // a fault happens or ends
+	executes bool   // a server executes the client's request,
+	shows    string // and the diagram says so
+	// What happens where no request is executed.
+	happen func(w *world, c search.Choice, r *request)
+}
+
+var kinds = map[Fault]kind{
+	search.Deliver:  {turn: true, executes: true},
+	search.Wake:     {turn: true, change: true, happen: (*world).wake},
+	search.Arrive:   {change: true, executes: true, shows: "*comes late, and is executed*"},
+	search.TimePass: {happen: (*world).letTimePass},
+	search.CutShort: {turn: true, happen: (*world).lose},
+
+	Pause: {turn: true, change: true, happen: (*world).pause},
+	Die:   {turn: true, change: true, executes: true, shows: "*executed, then the client dies*"},
+	Lose:  {turn: true, change: true, executes: true, shows: "*executed, the reply is lost*"},
+	Late:  {turn: true, change: true, happen: (*world).sendLate},
+	Drop:  {turn: true, change: true, happen: (*world).lose},
+	Split: {turn: true, change: true, executes: true, shows: "*only this part is executed so far*"},
+
+	Clock:       {change: true, happen: (*world).stepClock},
+	Empty:       {change: true, happen: (*world).empty},
+	Behind:      {change: true, happen: (*world).fallBehind},
+	ServerClock: {change: true, happen: (*world).stepServerClock},
+}
+
+// request is what a choice delivers; nil: nothing.
+func (w *world) request(c search.Choice) *request {
+	switch Fault(c.What) {
+	case search.Deliver:
+		return w.nexts(c.N)[c.At]
+	case search.Arrive:
+		return w.delayed(c.N)[c.At]
+	case search.CutShort, Die, Lose, Late, Drop, Split:
+		return w.next(c.N)
+	}
+	return nil
+}
+
+// do makes a choice happen. It removes the choice's request from where it waits.
+func (w *world) do(c search.Choice, r *request) {
+	kind := kinds[Fault(c.What)]
+	w.note(c)
+	if kind.turn && !c.Aside {
+		w.running = c.N
+	}
+	if kind.change {
+		w.last = time.Now()
+	}
+	if c.What != search.Deliver {
+		w.polling = polling{} // what was asked before may now have another answer
+	}
+
+	switch {
+	case c.What == search.Arrive:
+		r.held = false
+		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
+	case r != nil:
+		r.waiting = r.waiting[1:]
+	}
+
+	if kind.executes {
+		w.execute(r, Fault(c.What))
+	} else {
+		kind.happen(w, c, r)
+	}
+	if c.What != search.TimePass { // which ends when all wait
+		w.settle()
+	}
+}
+
+// note adds a choice to the steps, and counts it.
+func (w *world) note(c search.Choice) {
+	w.steps = append(w.steps, c)
+	if c.Preempt {
+		w.preemptions++
+	}
+	if c.IsFault() {
+		w.faults++
+	}
+}
+
+func (w *world) execute(r *request, how Fault) {
+	w.mu.Lock()
+	r.deaf = how != search.Deliver && how != Split
+	r.answer = nil
+	w.mu.Unlock()
+
+	w.observe(r)
+	w.uses = nil
+	if how == search.Deliver {
+		w.polling.hear(r)
+	}
+	w.draw(verify.Event{Reply: kinds[how].shows}, r)
+
+	switch how {
+	case Lose:
+		r.cut()
+	case Die:
+		w.kill(r.client)
+	}
+}
+
+// kill ends a client: its connections break, and nobody hears its answer from now on.
+func (w *world) kill(i int) {
+	w.mu.Lock()
+	w.clients[i].died = true
+	conns := w.clients[i].conns // it may open another when one breaks
+	w.mu.Unlock()
+
+	w.clients[i].cancel()
+	for _, c := range conns {
+		c.cut()
+	}
+}
+
+func (w *world) pause(c search.Choice, _ *request) {
+	w.draw(verify.Event{Client: c.N, Does: "*pauses*"}, nil)
+	w.clients[c.N].paused = time.Now()
+	w.clients[c.N].pauses++
+}
+
+func (w *world) wake(c search.Choice, _ *request) {
+	slept := time.Since(w.clients[c.N].paused).Round(time.Millisecond)
+	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
+	w.clients[c.N].paused = time.Time{}
+}
+
+// letTimePass waits until a client sends something or, where all others wait for one, until
+// that one does.
+func (w *world) letTimePass(c search.Choice, _ *request) {
+	w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
+	more := w.wait(2)
+	if !c.Preempt {
+		return
+	}
+
+	waits := func() bool {
+		return w.next(c.N) == nil && w.clients[c.N].alive() && w.due(2).After(time.Now())
+	}
+	for more && waits() {
+		more = w.wait(2)
+	}
+	w.running = c.N
+}
+
+// sendLate has a request be on its way until its client has given up.
+func (w *world) sendLate(_ search.Choice, r *request) {
+	w.draw(verify.Event{Reply: "*on its way for long*"}, r)
+	w.mu.Lock()
+	r.deaf = true
+	r.held = true
+	w.mu.Unlock()
+	w.late = append(w.late, r)
+}
+
+func (w *world) lose(_ search.Choice, r *request) {
+	w.draw(verify.Event{Reply: "*is lost, the connection breaks*"}, r)
+	r.cut()
+}
+
+// Which way the clock of a client steps, in Choice.At.
+const (
+	ahead = 1
+	back  = 2
+)
+
+func (w *world) stepClock(c search.Choice, _ *request) {
+	by, where := 2*w.program.Lease, "ahead"
+	if c.At == back {
+		by, where = -by, "back"
+	}
+	w.clients[c.N].clock += by
+	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())}, nil)
+}
+
+func (w *world) stepServerClock(c search.Choice, _ *request) {
+	server := w.locks(c.N)
+	w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
+	server.redis.FastForward(2 * w.program.Lease)
+}
+
+func (w *world) empty(c search.Choice, _ *request) { w.restart(w.locks(c.N), 0) }
+
+func (w *world) fallBehind(c search.Choice, _ *request) { w.restart(w.locks(0), c.N+1) }
+
+// restart replaces a server of the locks by an empty one, or by a replica that lacks
+// the last writes. Connections lead to the new one, because client libraries replace
+// idle ones that have broken before they use them. Those with a WATCH or a
+// subscription, which is gone, break.
+func (w *world) restart(old *Server, lacks int) {
+	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
+	if lacks == 0 {
+		w.drawServer(old, "*starts anew, empty*")
+	} else {
+		fresh.log = embedded.Lag(fresh.redis, old.log, lacks)
+		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
+	}
+	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
+	w.servers[old.number] = fresh
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
+
+	for _, c := range w.conns() {
+		switch {
+		case c.server != old:
+		case len(c.watched) > 0 || c.subscribed:
+			c.cut()
+		default:
+			was := c.peer
+			fresh.serve(c)
+			c.peer.Resp3 = was.Resp3
+			if !c.queues {
+				c.peer.Ctx = was.Ctx // the database that it has selected
+			}
+		}
+	}
+}
+
+// know notes a script. Every later schedule begins with those that the first one has sent.
+func (w *world) know(script string) {
+	if !slices.Contains(w.scripts, script) {
+		w.scripts = append(w.scripts, script)
+	}
+}
