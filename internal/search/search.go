@@ -27,6 +27,9 @@ type World interface {
 // send, tell a point from others.
 type Chooser func(options []Choice, pending []string) (Choice, error)
 
+// First is the Chooser of the first schedule: no client is preempted, and nothing strikes.
+func First(options []Choice, _ []string) (Choice, error) { return options[0], nil }
+
 // What happens without a fault, as Choice.What says it: a letter each. A word is a fault.
 const (
 	Deliver  = "d" // a request of a client
@@ -73,8 +76,8 @@ type Played struct {
 
 // ErrHeldUp is what Play returns, wrapped, where a choice has led to a schedule that cannot
 // be played to its end. Drive gives up that choice, and goes on with the others.
-var ErrHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one that holds it waits for " +
-	"a reply or for time to pass, which no search can give it then; " +
+var ErrHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one that holds it " +
+	"waits for a reply or for time to pass, which no search can give it then; " +
 	"a channel of size one can take the place of the mutex")
 
 // ErrChance is in what Drive returns, or in Result.Stopped if harm had been found before.

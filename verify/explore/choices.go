@@ -58,9 +58,8 @@ func (e *explorer) deliveries(w *world) (options []search.Choice, independent bo
 			options = e.withFaults(w, options, r, deliver)
 		}
 		if !preempts && mayPreempt {
-			for at := range w.nexts(i)[1:] { // over another connection: this counts as a preemption, too
-				other := search.Choice{What: search.Deliver, N: i, At: 1 + at, Preempt: true}
-				options = append(options, other)
+			for at := range w.nexts(i)[1:] { // over another connection: a preemption, too
+				options = append(options, search.Choice{What: search.Deliver, N: i, At: 1 + at, Preempt: true})
 			}
 		}
 	}
@@ -74,28 +73,24 @@ func (e *explorer) withFaults(
 	w *world, options []search.Choice, r *request, deliver search.Choice) []search.Choice {
 
 	options = append(options, deliver)
-	if r.rest {
-		cut := deliver
-		cut.What = search.CutShort
-		options = append(options, cut)
+	instead := func(what string, at int) {
+		other := deliver
+		other.What = what
+		other.At = at
+		options = append(options, other)
 	}
-
+	if r.rest {
+		instead(search.CutShort, 0)
+	}
 	for _, fault := range []Fault{Pause, Die, Lose, Late, Drop} {
 		leftOut := fault == Pause && deliver.Preempt && !e.bounds.Unreduced
-		if leftOut || !e.mayStrike(w, fault) {
-			continue
+		if e.mayStrike(w, fault) && !leftOut {
+			instead(string(fault), 0)
 		}
-		strike := deliver
-		strike.What = string(fault)
-		options = append(options, strike)
 	}
-
 	if e.mayStrike(w, Split) {
 		for _, at := range r.splits() {
-			split := deliver
-			split.What = string(Split)
-			split.At = at
-			options = append(options, split)
+			instead(string(Split), at)
 		}
 	}
 	return options

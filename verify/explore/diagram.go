@@ -56,11 +56,16 @@ func (w *world) master(s *Server) string {
 // in place of the script.
 func (w *world) short(command []string) string {
 	args := slices.Clone(command)
-	if strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") {
-		is := func(script string) bool { return args[1] == script || args[1] == redis.NewScript(script).Hash() }
+	args[0] = strings.ToUpper(args[0])
+	if strings.HasPrefix(args[0], "EVAL") {
+		is := func(script string) bool {
+			return args[1] == script || args[1] == redis.NewScript(script).Hash()
+		}
 		args[1] = fmt.Sprintf("script-%d", 1+slices.IndexFunc(w.scripts, is))
 	}
-	return strings.ReplaceAll(strings.ToUpper(args[0])+" "+strings.Join(args[1:], " "), w.program.Prefix, "")
+
+	line := args[0] + " " + strings.Join(args[1:], " ")
+	return strings.ReplaceAll(line, w.program.Prefix, "")
 }
 
 // names are how a server names a connection, and is told which one to end.

@@ -94,11 +94,10 @@ func (e *explorer) afterFirst(run func() error) error {
 	defer withoutNames()()
 	defer e.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // in a bubble one hands over to the next
 	e.waiting, _ = waitForMutexes()                 // some may be of an earlier search
 
-	first := func(options []search.Choice, _ []string) (search.Choice, error) { return options[0], nil }
-	w, _, err := e.schedule(first)
+	w, _, err := e.schedule(search.First)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,8 @@ func (w *world) stepClock(c search.Choice, _ *request) {
 		by, where = -by, "back"
 	}
 	w.clients[c.N].clock += by
-	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())}, nil)
+	does := fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())
+	w.draw(verify.Event{Client: c.N, Does: does}, nil)
 }
 
 func (w *world) stepServerClock(c search.Choice, _ *request) {

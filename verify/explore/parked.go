@@ -156,7 +156,7 @@ func (s *Server) expire() {
 
 func (p *parked) answered() {
 	p.peer.Flush()
-	w := p.world
+	does := "*" + p.world.short(p.command) + " ends*"
 	reply := strings.Join(wire.Values(string(p.answer)), " ")
-	w.draw(verify.Event{Client: p.client, Does: "*" + w.short(p.command) + " ends*", Reply: reply}, nil)
+	p.world.draw(verify.Event{Client: p.client, Does: does, Reply: reply}, nil)
 }

@@ -37,7 +37,7 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 			return planted(never != "" && strings.Contains(s.Do("GET", "shared"), never), never)
 		}}
 		for _, letter := range []string{"A", "B"} {
-			trial.Clients = append(trial.Clients, Client{letter, connected(func(ctx context.Context, conn *redisconn.Conn) string {
+			do := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 				key := letter
 				if shared {
 					key = "shared"
@@ -48,7 +48,8 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 					}
 				}
 				return ""
-			})})
+			})
+			trial.Clients = append(trial.Clients, Client{letter, do})
 		}
 		return trial
 	}}

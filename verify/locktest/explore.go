@@ -188,9 +188,8 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 // client locks and unlocks a number of times. Inside it makes a request, so that
 // another client may come before it.
 func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
-	work, err := redisconn.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) {
-		return s.Connect(ctx, "", "")
-	})
+	toServer := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
+	work, err := redisconn.Over(toServer).Dial(ctx)
 	if err != nil {
 		return err.Error()
 	}
