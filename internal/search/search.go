@@ -42,8 +42,8 @@ const (
 // A Choice is what happens at one point of a schedule.
 type Choice struct {
 	What string // Deliver and its like, or a kind of fault, such as explore.Pause
-	N    int    // to which client, from 0, or to which server
-	At   int    // which one of several, where What and N leave that open
+	N    int    // to which client, from 0; for some faults, to which server
+	At   int    // which one of several, where What and N leave that open; 0: there is one
 	// Another client could have gone on.
 	Preempt bool
 	// The request conflicts with none: the client that was chosen before still counts as

@@ -77,7 +77,7 @@ func TestSelectedOutlastsARestart(t *testing.T) {
 			return fmt.Sprint(one.Set(ctx, "second", "", 0).Val())
 		})
 		return &Trial{Clients: []Client{{"A", sets}}, Judge: func(s *Server) []verify.Violation {
-			return planted(s.world.locks(0).Do("EXISTS", "second") != ":0\r\n", "it is in the first database")
+			return planted(s.world.lockServer(0).Do("EXISTS", "second") != ":0\r\n", "it is in the first database")
 		}}
 	}}
 	r, err := searched(t, p, Bounds{Faults: 1, Kinds: []Fault{Empty}})

@@ -30,7 +30,7 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 			e.redis = append(e.redis, embedded.Memory(e.scripts...))
 		}
 	}
-	e.pools.keepNoWait()
+	e.pools.emptyIfWaited()
 
 	done := make(chan ending, 1)
 	go func() {
@@ -40,9 +40,9 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 	}()
 
 	end := e.await(done)
-	if end.err == nil && end.world.lacks != "" {
+	if end.err == nil && end.world.unsupported != "" {
 		end.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
-			"so that nothing can be concluded", end.world.lacks)
+			"so that nothing can be concluded", end.world.unsupported)
 	}
 	if end.err != nil || len(end.world.scripts) > len(e.scripts) {
 		e.redis = nil
@@ -57,7 +57,7 @@ func (e *explorer) inBubble(choose search.Chooser) (end ending) {
 	defer func() {
 		if stuck := recover(); stuck != nil {
 			end.err = fmt.Errorf("a client left goroutines behind that do not end with its life, "+
-				"the context that it has, or never returns itself (%v): %s", stuck, end.world.left())
+				"the context that it has, or never returns itself (%v): %s", stuck, end.world.leftBehind())
 		}
 	}()
 
@@ -97,7 +97,7 @@ func (e *explorer) await(done <-chan ending) ending {
 	e.progress.Store(math.MinInt64)
 	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: "+
 		"a client is spinning, or dialled without the given dialer, so nothing can be concluded: %s",
-		e.silence, e.running.Load().left())}
+		e.silence, e.running.Load().leftBehind())}
 }
 
 // heldUp counts the goroutines that wait for a mutex, if no goroutine can go on but the

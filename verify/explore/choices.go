@@ -108,7 +108,7 @@ func (e *explorer) serverFaults(w *world) (options []search.Choice) {
 	}
 
 	for n := range w.program.LockServers {
-		executed := len(w.locks(n).log)
+		executed := len(w.lockServer(n).log)
 		add := func(fault Fault, n, needs int) {
 			if executed >= needs && e.mayStrike(w, fault) {
 				options = append(options, search.Choice{What: string(fault), N: n})

@@ -90,9 +90,9 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// keepNoWait empties the pools if a client may have waited: a timer of one bubble
+// emptyIfWaited empties the pools if a client may have waited: a timer of one bubble
 // would end the process in another.
-func (p *pools) keepNoWait() {
+func (p *pools) emptyIfWaited() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer
 		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory

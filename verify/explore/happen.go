@@ -192,14 +192,14 @@ func (w *world) stepClock(c search.Choice, _ *request) {
 }
 
 func (w *world) stepServerClock(c search.Choice, _ *request) {
-	server := w.locks(c.N)
+	server := w.lockServer(c.N)
 	w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
 	server.redis.FastForward(2 * w.program.Lease)
 }
 
-func (w *world) empty(c search.Choice, _ *request) { w.restart(w.locks(c.N), 0) }
+func (w *world) empty(c search.Choice, _ *request) { w.restart(w.lockServer(c.N), 0) }
 
-func (w *world) fallBehind(c search.Choice, _ *request) { w.restart(w.locks(0), c.N+1) }
+func (w *world) fallBehind(c search.Choice, _ *request) { w.restart(w.lockServer(0), c.N+1) }
 
 // restart replaces a server of the locks by an empty one, or by a replica that lacks
 // the last writes. Connections lead to the new one, because client libraries replace
@@ -233,8 +233,8 @@ func (w *world) restart(old *Server, lacks int) {
 	}
 }
 
-// know notes a script. Every later schedule begins with those that the first one has sent.
-func (w *world) know(script string) {
+// knowScript notes a script. Every later schedule begins with those that the first one has sent.
+func (w *world) knowScript(script string) {
 	if !slices.Contains(w.scripts, script) {
 		w.scripts = append(w.scripts, script)
 	}

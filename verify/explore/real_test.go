@@ -159,7 +159,7 @@ func (g *gate) connection(ctx context.Context, target redisconn.Target, of *conn
 func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request) {
 	for _, command := range r.commands {
 		if command[0] == "eval" {
-			g.world.know(command[1])
+			g.world.knowScript(command[1])
 		}
 	}
 	answer := ""
@@ -299,12 +299,12 @@ func (p PlayedSchedule) do(w *world, c search.Choice, r *request) {
 	case search.Wake:
 		w.draw(verify.Event{Client: c.N, Does: "*wakes after*"}, nil)
 	case Empty:
-		w.drawServer(w.locks(c.N), "*starts anew, empty*")
-		w.locks(c.N).Do("FLUSHALL")
-		w.locks(c.N).Do("SCRIPT", "FLUSH")
+		w.drawServer(w.lockServer(c.N), "*starts anew, empty*")
+		w.lockServer(c.N).Do("FLUSHALL")
+		w.lockServer(c.N).Do("SCRIPT", "FLUSH")
 	case ServerClock:
-		w.drawServer(w.locks(c.N), "*its clock steps ahead by %s*", 2*p.program.Lease)
-		w.locks(c.N).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
+		w.drawServer(w.lockServer(c.N), "*its clock steps ahead by %s*", 2*p.program.Lease)
+		w.lockServer(c.N).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
 	}
 	switch {
 	case r == nil:

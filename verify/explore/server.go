@@ -18,8 +18,9 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// A Server is a miniredis without a listener and without goroutines: it
-// executes in the goroutine that asks.
+// A Server is one in memory: a miniredis without a listener and without goroutines, which
+// executes in the goroutine that asks. Begin and Judge fill it and look at it by Do, or
+// with a client of their own by Connect.
 type Server struct {
 	redis  *miniredis.Miniredis
 	world  *world
@@ -79,10 +80,10 @@ func (s *Server) Do(command ...any) string {
 
 // Connect opens a connection of the search itself, as Session.Connect does for a
 // client. Its requests are not held.
-func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
+func (s *Server) Connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return s.world.at(addr).accept(nobody), nil
+	return s.world.serverAt(addr).accept(nobody), nil
 }
 
 // run has miniredis execute a request, and answers what it does not know.
@@ -106,14 +107,14 @@ func (s *Server) learn(r *request, command []string) {
 	case "subscribe", "psubscribe":
 		r.subscribed = true
 		if strings.HasPrefix(command[1], "__key") {
-			s.world.lacks = strings.Join(command, " ") // it does not notify of keys
+			s.world.unsupported = strings.Join(command, " ") // it does not notify of keys
 		}
 	case "watch":
 		r.watched = append(r.watched, command[1:]...)
 	case "eval", "eval_ro":
-		s.world.know(command[1])
+		s.world.knowScript(command[1])
 	case "script": // LOAD
-		s.world.know(command[len(command)-1])
+		s.world.knowScript(command[len(command)-1])
 	case "exec": // it reads what is watched, and writes what was queued by earlier requests
 		for _, key := range r.watched {
 			s.world.uses.add(s.named(key), false)
@@ -170,7 +171,7 @@ func (s *Server) note(cmd string, args []string) {
 	upper := strings.ToUpper(cmd)
 	waits := wire.Blocks(cmd) && !slices.Contains(parkable, upper)
 	if waits || !s.redis.Server().IsRegisteredCommand(cmd) {
-		s.world.lacks = cmd
+		s.world.unsupported = cmd
 	}
 
 	keys, known := wire.Keys(cmd, args)

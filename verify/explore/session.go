@@ -33,15 +33,15 @@ func (s *Session) LockServers() []string {
 }
 
 // Connect is a dialer for any client library: to the server of the locks at an address of
-// LockServers, or the market's.
-func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
+// LockServers, or the market's. It needs no network.
+func (s *Session) Connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	if s.isOver() {
 		select {} // or its tries would keep the bubble from ending
 	}
 
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	server := s.world.at(addr)
+	server := s.world.serverAt(addr)
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
@@ -125,14 +125,15 @@ type observation struct {
 	expires map[int]time.Time // by server: when what it has written there expires
 }
 
-// A stock is what a server holds, and when it expires.
-type stock struct {
+// Its contents are what a server holds, and when that expires.
+type contents struct {
 	data    string
 	expires map[string]time.Time
 }
 
-func stockOf(m *miniredis.Miniredis) stock {
-	now, all := time.Now(), stock{data: m.Dump(), expires: map[string]time.Time{}}
+func contentsOf(m *miniredis.Miniredis) contents {
+	now := time.Now()
+	all := contents{data: m.Dump(), expires: map[string]time.Time{}}
 	for _, key := range m.Keys() {
 		if ttl := m.TTL(key); ttl > 0 {
 			all.expires[key] = now.Add(ttl)
@@ -151,9 +152,9 @@ func (w *world) observe(r *request) {
 
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
-	before := stockOf(r.server.redis)
+	before := contentsOf(r.server.redis)
 	r.server.execute(r)
-	after := stockOf(r.server.redis)
+	after := contentsOf(r.server.redis)
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +162,7 @@ func (w *world) observe(r *request) {
 	o.sent()
 	waits := func(p *parked) bool { return p.request == r }
 	o.Listened = o.Listened || r.subscribed || slices.ContainsFunc(r.server.parked, waits)
-	expires, changed := before.becomes(after)
+	expires, changed := before.changesTo(after)
 	if changed {
 		o.changed()
 	}
@@ -170,13 +171,13 @@ func (w *world) observe(r *request) {
 	}
 }
 
-// becomes reports whether one stock differs from the next, and when the last of the keys
-// expires whose expiry does; zero: there is none.
-func (s stock) becomes(after stock) (expires time.Time, changed bool) {
-	changed = s.data != after.data
+// changesTo reports whether they differ from what is there afterwards, and when the last
+// of the keys expires whose expiry does; zero: there is none.
+func (c contents) changesTo(after contents) (expires time.Time, changed bool) {
+	changed = c.data != after.data
 	for key, at := range after.expires {
 		// or it is new: the zero time is long ago
-		if at.Sub(s.expires[key]).Abs() <= time.Millisecond {
+		if at.Sub(c.expires[key]).Abs() <= time.Millisecond {
 			continue
 		}
 		changed = true

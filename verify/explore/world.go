@@ -48,7 +48,7 @@ type world struct {
 	polling             polling
 	repeats             int    // how often a client has asked without a choice
 	uses                keys   // of the request that is executed
-	lacks               string // a command that the servers do not know
+	unsupported         string // a command that the servers do not know
 
 	// comeToRest waits until all clients wait, without letting time pass, and reports
 	// whether one waits for a mutex.
@@ -103,7 +103,7 @@ func (w *world) start(i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	observed := observation{expires: map[int]time.Time{}}
 	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
-	go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
+	go pprof.Do(ctx, pprof.Labels(clientLabel, w.label(c.Name)), func(ctx context.Context) {
 		outcome := c.Do(ctx, &Session{world: w, client: i})
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -118,9 +118,9 @@ func (w *world) hasEnded() bool {
 	return len(w.late) == 0 && !slices.ContainsFunc(w.clients, (*client).alive)
 }
 
-// at is the server at an address, which with Masters may be a new one; else the
+// serverAt is the server at an address, which with Masters may be a new one; else the
 // market's. The world is locked.
-func (w *world) at(addr string) *Server {
+func (w *world) serverAt(addr string) *Server {
 	n := 1 + slices.Index(w.addrs, addr)
 	if n == 0 && w.program.Masters && addr != "" {
 		w.addrs = append(w.addrs, addr)
@@ -131,8 +131,8 @@ func (w *world) at(addr string) *Server {
 	return w.servers[n]
 }
 
-// locks is a server of the locks, from 0: the market's, unless they have their own.
-func (w *world) locks(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
+// lockServer is a server of the locks, from 0: the market's, unless they have their own.
+func (w *world) lockServer(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
 
 func (w *world) conns() (all []*conn) {
 	w.mu.Lock()
@@ -315,8 +315,8 @@ func (w *world) end(i int) {
 	}
 }
 
-// belongs is the label of the goroutines of a client, those that they start included.
-const belongs = "marketsim-client"
+// clientLabel is the label of the goroutines of a client, those that they start included.
+const clientLabel = "marketsim-client"
 
 // label is a client of this schedule, and of no other.
 func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
@@ -324,9 +324,9 @@ func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", cli
 // frames are those of a stack, after their addresses.
 var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 
-// left names a client of which a goroutine still runs, with the goroutine's
+// leftBehind names a client of which a goroutine still runs, with the goroutine's
 // stack. Empty: there is none.
-func (w *world) left() string {
+func (w *world) leftBehind() string {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
 	for group := range strings.SplitSeq(profile.String(), "\n\n") {
