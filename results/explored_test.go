@@ -20,6 +20,18 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
+// TestExplorationsAreWrittenAsTheyAreStored, to the byte.
+func TestExplorationsAreWrittenAsTheyAreStored(t *testing.T) {
+	for _, path := range glob(t, "explored/*.json", "judged/*/explored.json") {
+		stored := text(t, path)
+		res := testkit.Must(findings.ReadExplorations(strings.NewReader(stored)))(t)
+		var again bytes.Buffer
+		if err := res.Write(&again); err != nil || again.String() != stored {
+			t.Errorf("%s is not as marketsim writes it: %v", path, err)
+		}
+	}
+}
+
 // readExplored reads searches that are stored.
 func readExplored(t *testing.T, path string) []findings.Exploration {
 	t.Helper()

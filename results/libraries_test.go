@@ -78,9 +78,8 @@ func TestJudgedProgramsAreStored(t *testing.T) {
 		if !res.Judged || p.Library == "" {
 			t.Errorf("%s, made with %q: %+v", p.Name, p.Library, res)
 		}
-		if named := reference.JudgedProgramsNamed(p.Name); !slices.ContainsFunc(named, func(other reference.JudgedProgram) bool {
-			return other.Name == p.Name
-		}) {
+		same := func(other reference.JudgedProgram) bool { return other.Name == p.Name }
+		if !slices.ContainsFunc(reference.JudgedProgramsNamed(p.Name), same) {
 			t.Errorf("%q does not lead to itself", p.Name)
 		}
 	}

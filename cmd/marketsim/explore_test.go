@@ -53,7 +53,8 @@ func TestExplore(t *testing.T) {
 			}
 		}
 	}
-	res := testkit.Must(findings.ReadExplorations(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
+	shown := marketsim(t, "report", dir, "--format", "json").stdout
+	res := testkit.Must(findings.ReadExplorations(strings.NewReader(shown)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", token, "--format", "json").exits(t, 0).says(t, `"harmful": 1`)
@@ -114,7 +115,8 @@ func TestCatalogue(t *testing.T) {
 	stored := testkit.Must(loadOnly[*findings.Explorations](filepath.Split(path)))(t)
 	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	explored := func(n string) bool {
-		return slices.ContainsFunc(stored.Searches, func(e findings.Exploration) bool { return e.Scheme == n && e.Broken == "" })
+		kept := func(e findings.Exploration) bool { return e.Scheme == n && e.Broken == "" }
+		return slices.ContainsFunc(stored.Searches, kept)
 	}
 	names := schemes
 	switch {

@@ -145,7 +145,8 @@ func found(scheme, source string, all []named) []view.Block {
 			}
 		case *findings.Explorations:
 			if sum := r.Sum(scheme); sum != "" {
-				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+process.ShellLine(scheme))
+				again := "marketsim explore " + process.ShellLine(scheme)
+				notes = append(notes, "Every schedule within bounds, by program: "+sum+". "+again)
 			}
 		}
 	}

@@ -83,7 +83,9 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			err = errors.New("an interruption came first")
 		}
 		if err != nil && n > 0 { // what was found before counts
-			none := findings.Exploration{Judged: true, Scheme: process.ShellLine(o.Command...), Program: program, Why: err.Error()}
+			none := findings.Exploration{
+				Judged: true, Scheme: process.ShellLine(o.Command...), Program: program, Why: err.Error(),
+			}
 			res.Searches = append(res.Searches, none)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
 			continue

@@ -137,7 +137,9 @@ func looked(key string, err error) error {
 // Mint gives owner BatchSize new items and returns the id of the first; the
 // others follow without gaps. On an error the batch does not exist if first is
 // zero, and may exist otherwise.
-func Mint(ctx context.Context, rdb redis.Cmdable, keys market.Keys, owner market.UserID) (first market.ItemID, err error) {
+func Mint(
+	ctx context.Context, rdb redis.Cmdable, keys market.Keys, owner market.UserID,
+) (first market.ItemID, err error) {
 	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", market.BatchSize).Result()
 	if err != nil {
 		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)

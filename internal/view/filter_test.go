@@ -20,11 +20,12 @@ import (
 // manySearches are searches of schemes, each in three programs, with one harm each.
 func manySearches(schemes int) *findings.Explorations {
 	r := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: "v1"}
+	nothing := findings.Searched{Preemptions: 1, Schedules: 9}
 	for i := range schemes {
 		scheme := fmt.Sprintf("lock-%d</select><script>", i)
 		r.Searches = append(r.Searches,
-			findings.Exploration{Scheme: scheme, Program: "one-item", Searched: findings.Searched{Preemptions: 1, Schedules: 9}},
-			findings.Exploration{Scheme: scheme, Program: "one-account", Searched: findings.Searched{Preemptions: 1, Schedules: 9}},
+			findings.Exploration{Scheme: scheme, Program: "one-item", Searched: nothing},
+			findings.Exploration{Scheme: scheme, Program: "one-account", Searched: nothing},
 			findings.Exploration{Scheme: scheme, Program: "listing", Searched: findings.Searched{Schedules: 9},
 				ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: "x4"}})
 	}

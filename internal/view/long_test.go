@@ -42,7 +42,8 @@ func withLong(long string) map[string]any {
 			},
 		}
 		set(&e)
-		other := findings.Exploration{Scheme: "watch", Program: "one-item", Searched: findings.Searched{Preemptions: 1, Schedules: 1}}
+		other := findings.Exploration{Scheme: "watch", Program: "one-item"}
+		other.Preemptions, other.Schedules = 1, 1
 		return &findings.Explorations{Searches: []findings.Exploration{e, other}}
 	}
 

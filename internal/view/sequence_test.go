@@ -77,7 +77,8 @@ func TestSequence(t *testing.T) {
 func TestSchedulesHaveNames(t *testing.T) {
 	diagram := schedule()
 	search := func(scheme, program string, harm verify.Harm) findings.Exploration {
-		return findings.Exploration{Scheme: scheme, Program: program, ShortestHarm: findings.ShortestHarm{Harm: harm, Diagram: &diagram}}
+		shortest := findings.ShortestHarm{Harm: harm, Diagram: &diagram}
+		return findings.Exploration{Scheme: scheme, Program: program, ShortestHarm: shortest}
 	}
 	figures := view.Schedules(&findings.Explorations{Searches: []findings.Exploration{
 		search("php lock.php", "lock", verify.Outlived),
