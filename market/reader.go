@@ -46,10 +46,12 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 			return err
 		}
 	}
+
 	listings := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk).Iterator()
 	for listings.Next(ctx) {
+
 		id, seller, err := ParseMember(listings.Val())
-		listings.Next(ctx) // the score
+		listings.Next(ctx) // its price
 		price, priceErr := strconv.ParseFloat(listings.Val(), 64)
 		f := found{item: id, owner: seller, listed: true, price: price}
 		if err := errors.Join(err, priceErr); err != nil {
@@ -73,6 +75,7 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 		if err != nil && err != redis.Nil {
 			return err
 		}
+
 		for i, reply := range replies {
 			funds, err := reply.(*redis.StringCmd).Int64()
 			see(UserID(first+i), funds, err)
@@ -89,7 +92,11 @@ type Snapshot struct {
 }
 
 func newSnapshot() Snapshot {
-	return Snapshot{Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{}}
+	return Snapshot{
+		Funds:     map[UserID]int64{},
+		Inventory: map[UserID]map[ItemID]bool{},
+		Listings:  map[string]int64{},
+	}
 }
 
 func (s Snapshot) put(user UserID, item ItemID) {
@@ -136,6 +143,7 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
+
 	err = r.readItems(ctx, func(f found) {
 		switch {
 		case f.damage != "":
@@ -148,5 +156,6 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 			s.put(f.owner, f.item)
 		}
 	})
+
 	return s, errors.Join(err, errors.Join(wrong...))
 }

@@ -65,6 +65,7 @@ func (d Diagram) Cells() (head []string, rows [][]string) {
 	for i, name := range head {
 		head[i] = excerpt.Of(name, excerpt.Bytes)
 	}
+
 	for i, e := range d.Events {
 		cells := make([]string, len(head))
 		cells[len(head)-1] = excerpt.Of(e.Reply, excerpt.Bytes)

@@ -113,7 +113,7 @@ var update = flag.Bool("update", false,
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
 	stored := testkit.Must(loadOnly[*findings.Explorations](filepath.Split(path)))(t)
-	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
+	schemes, how := fault.SchemeNames(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	explored := func(n string) bool {
 		kept := func(e findings.Exploration) bool { return e.Scheme == n && e.Broken == "" }
 		return slices.ContainsFunc(stored.Searches, kept)

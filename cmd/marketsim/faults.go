@@ -52,13 +52,13 @@ func newFaults(p *program) *cobra.Command {
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
-		scenarios, err = fault.Named(f.scenarios...)
+		scenarios, err = fault.ScenariosNamed(f.scenarios...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
 		}
 	}
 	if len(locks) == 0 {
-		locks = fault.Names(catalogue.Full())
+		locks = fault.SchemeNames(catalogue.Full())
 		if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return sc.OnCluster }) {
 			locks = []string{"watch", "fine", "lua"}
 		}

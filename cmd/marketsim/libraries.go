@@ -149,6 +149,6 @@ func nameless(e *strategies.UnknownError) string {
 }
 
 func isScenario(name string) bool {
-	_, err := fault.Named(name)
+	_, err := fault.ScenariosNamed(name)
 	return err == nil
 }

@@ -123,7 +123,7 @@ func explain(cmd *cobra.Command) {
 // complete has a shell complete the names that a command takes as arguments, and in flags.
 func complete(cmd *cobra.Command) {
 	c := catalogue.Full()
-	schemes := fault.Names(c)
+	schemes := fault.SchemeNames(c)
 	specs := c.StrategyNames()
 	for _, name := range c.LockNames() {
 		specs = append(specs, "fine:"+name, "coarse:"+name)

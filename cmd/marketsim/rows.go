@@ -116,7 +116,7 @@ const (
 )
 
 func newReproduce(p *program) *cobra.Command {
-	f := rowFlags{reproduces: reference.Tables()}
+	f := rowFlags{reproduces: reference.TableNames()}
 	cmd := &cobra.Command{Use: "reproduce", Args: noArguments}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
@@ -127,7 +127,7 @@ func newReproduce(p *program) *cobra.Command {
 // published are the rows of the book's tables, which begin without listings, as
 // the book's market does.
 func published() (points []result.Point) {
-	for _, r := range reference.Rows() {
+	for _, r := range reference.BookRows() {
 		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
 		points = append(points, result.Point{Strategy: r.Locking, Mix: mix, Load: result.Load{Empty: true}})
 	}

@@ -39,14 +39,17 @@ func reason(p market.Problem, harm verify.Harm) string {
 	case market.StillListed:
 		return "the item was bought, and is still for sale: the next buyer gets it again"
 	}
-	return cmp.Or(map[verify.Harm]string{
-		verify.ItemLost:     "the item is gone: nobody has it, and it is not for sale",
-		verify.CoinsMade:    "coins came from nowhere",
-		verify.CoinsLost:    "coins vanished",
-		verify.Overdrawn:    "an account is below zero: it paid for more than it could",
-		verify.ChargedTwice: "a buyer paid more often than they bought",
-		verify.NotPaid:      "a buyer paid less often than they bought",
-	}[harm], p.Text)
+	return cmp.Or(inShort[harm], p.Text)
+}
+
+// inShort has the harms whose words do not depend on the item or the account.
+var inShort = map[verify.Harm]string{
+	verify.ItemLost:     "the item is gone: nobody has it, and it is not for sale",
+	verify.CoinsMade:    "coins came from nowhere",
+	verify.CoinsLost:    "coins vanished",
+	verify.Overdrawn:    "an account is below zero: it paid for more than it could",
+	verify.ChargedTwice: "a buyer paid more often than they bought",
+	verify.NotPaid:      "a buyer paid less often than they bought",
 }
 
 // audit ends all clients, and says the worst that is wrong with coins and items, or
@@ -59,7 +62,7 @@ func (s *setup) audit() (verify.Harm, string) {
 	for i := range found {
 		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}
-	worst := verify.Worst(append(found, s.told(after)...))
+	worst := verify.Worst(append(found, s.wrongAnswers(after)...))
 	return worst.Harm, worst.Text
 }
 
@@ -76,6 +79,7 @@ func (s *setup) ledger() *market.Ledger {
 	for user, coins := range s.granted {
 		l.Granted(user, coins)
 	}
+
 	for _, op := range s.operations {
 		switch op.Do {
 		case doBuy:
@@ -87,16 +91,26 @@ func (s *setup) ledger() *market.Ledger {
 	return &l
 }
 
-// told finds orders that were reported as applied and were not, as refused and were
+// wrongAnswers finds orders that were reported as applied and were not, as refused and were
 // applied, or as applied twice.
-func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
-	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
-	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}
-	for _, op := range s.operations {
-		explained[op.Order] = explained[op.Order] || op.outcome.Reason == "" // applied, or unknown
+func (s *setup) wrongAnswers(after market.Snapshot) (wrong []verify.Violation) {
+	find := func(harm verify.Harm, text string) {
+		wrong = append(wrong, verify.Violation{Harm: harm, Text: text})
 	}
+
+	// The same order may be made again: who has its item may have it from any that was
+	// applied, or whose outcome is unknown.
+	explained := map[market.Order]bool{}
 	for _, op := range s.operations {
-		o, yes, owner := op.Order, op.outcome.Applied(), ownerOf(after, op.Order.Item)
+		explained[op.Order] = explained[op.Order] || op.outcome.Reason == ""
+	}
+
+	bought := map[market.ItemID]market.UserID{}
+	for _, op := range s.operations {
+		o := op.Order
+		yes := op.outcome.Applied()
+		owner := ownerOf(after, o.Item)
+
 		switch {
 		case op.Do == doList && yes && after.Inventory[seller][op.Listing.Item]:
 			find(verify.ToldYes, "the seller was told that the item is for sale, and it is not")
@@ -106,6 +120,7 @@ func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
 		case !explained[o] && owner == o.Buyer:
 			find(verify.ToldNo, "the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
 		}
+
 		switch before := bought[o.Item]; {
 		case !yes || owner <= seller:
 		case before == 0:

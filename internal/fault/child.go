@@ -26,20 +26,36 @@ import (
 // down, and events up.
 
 type clientConfig struct {
-	Number    int    // of the client, from 0
-	Scheme    string // a spec
-	Prefix    string
+	Number int    // of the client, from 0
+	Scheme string // a spec
+	Prefix string
+
+	endpoints
+	wrongClock
+	habits
+}
+
+// endpoints are the servers that a client connects to.
+type endpoints struct {
 	Market    endpoint
 	Locks     *endpoint // where the locks live, if that is not the market's server
 	Masters   []endpoint
 	ZooKeeper []string
 	Etcd      []string
-	Clock     time.Duration // how far its wall clock is ahead
-	Right     int64         // readings of that clock before it is set wrong
-	Tick      time.Duration // between two readings of it that differ; 0: they always may
-	Resend    bool          // it sends commands again by itself, as go-redis does by default
-	Once      bool          // it tries for a lock once, and does not wait
-	Patience  time.Duration // how long it waits for a reply; 0: as long as every client of marketsim
+}
+
+// wrongClock is what is wrong with a client's wall clock.
+type wrongClock struct {
+	Clock time.Duration // how far it is ahead
+	Right int64         // readings of it before it is set wrong
+	Tick  time.Duration // between two readings of it that differ; 0: they always may
+}
+
+// habits are what a client does otherwise than every client of marketsim.
+type habits struct {
+	Resend   bool          // it sends commands again by itself, as go-redis does by default
+	Once     bool          // it tries for a lock once, and does not wait
+	Patience time.Duration // how long it waits for a reply; 0: as long as all others
 }
 
 // endpoint is a private server, which has no TLS. The password goes from parent
@@ -157,6 +173,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
 	c := newServed(out)
 	defer c.still.end()
+
 	var config clientConfig
 	if err := lines.Decode(&config); err != nil {
 		return fmt.Errorf("read the client's configuration: %w", err)
@@ -166,6 +183,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		return err
 	}
 	c.report(event{Ready: true})
+
 	var working sync.WaitGroup
 	for {
 		var cmd command
@@ -174,6 +192,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 			working.Wait()
 			return errors.Join(c.Close(), c.process.Close())
 		}
+
 		switch cmd.Do {
 		case doGo:
 			c.gate.Load().Next()
@@ -202,6 +221,7 @@ func (c *served) work(cmd command) event {
 	ctx := context.Background()
 	var receipt market.Receipt
 	var err error
+
 	switch cmd.Do {
 	case doList:
 		receipt, err = c.Purchaser.List(ctx, cmd.Listing)
@@ -213,6 +233,7 @@ func (c *served) work(cmd command) event {
 	default:
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
+
 	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
 	if err != nil {
 		o.Error = err.Error()
@@ -226,8 +247,9 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
+
 	if config.Once {
-		catalogue.Locks = tried(catalogue.Locks)
+		catalogue.Locks = withoutWaiting(catalogue.Locks)
 	}
 	spec := must(catalogue.Parse(config.Scheme))
 	keys := must(market.NewKeys(config.Prefix))
@@ -240,26 +262,25 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	if config.Locks != nil {
 		servers.Locks = to(*config.Locks)
 	}
+	clock := func() time.Time { return c.now(config.wrongClock) }
 	c.Worker = must(connect.Open(ctx, spec, servers, connect.Traffic{}, strategies.Env{
-		Client:  market.Client{Number: config.Number, Steps: c.observe, Now: c.now(config)},
+		Client:  market.Client{Number: config.Number, Steps: c.observe, Now: clock},
 		Keys:    keys,
 		Process: &c.process,
 	}))
 }
 
-// now is the client's clock: right for as often as the scenario says, and then wrong.
-func (c *served) now(config clientConfig) func() time.Time {
-	return func() time.Time {
-		now := time.Now().Truncate(config.Tick)
-		if c.clock.Add(1) <= c.right {
-			return now
-		}
-		return now.Add(config.Clock)
+// now reads a clock that is right for the first few readings only.
+func (c *served) now(wrong wrongClock) time.Time {
+	now := time.Now().Truncate(wrong.Tick)
+	if c.clock.Add(1) <= wrong.Right {
+		return now
 	}
+	return now.Add(wrong.Clock)
 }
 
-// tried are locks whose Acquire tries once, and does not wait.
-func tried(kinds []lock.Kind) []lock.Kind {
+// withoutWaiting are locks whose Acquire tries once, and does not wait.
+func withoutWaiting(kinds []lock.Kind) []lock.Kind {
 	kinds = slices.Clone(kinds)
 	for i, kind := range kinds {
 		kinds[i].New = func(env lock.Env) (lock.Locker, error) {

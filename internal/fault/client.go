@@ -52,9 +52,11 @@ type operation struct {
 func (s *setup) client(name string) *client {
 	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
 	c.check(c.start(s.runner.folder))
+
 	go c.read()
 	s.config.Number = len(s.clients)
 	s.clients = append(s.clients, c)
+
 	c.check(c.send.Encode(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
 		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
@@ -69,16 +71,20 @@ const childEnv = "MARKETSIM_CHILD"
 // it ends when its input does.
 func (c *client) start(folder *process.Folder) error {
 	program, errProgram := os.Executable()
+
 	childIn, in, errIn := os.Pipe()
 	out, childOut, errOut := os.Pipe()
 	c.in, c.out, c.send = in, out, json.NewEncoder(in)
+
 	c.process = &process.Process{
 		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
 	}
+
 	err := errors.Join(errProgram, errIn, errOut)
 	if err == nil {
 		err = c.process.Start(context.Background())
 	}
+
 	childIn.Close()
 	childOut.Close()
 	if err != nil {
@@ -133,7 +139,7 @@ func (c *client) buyAt(price int64, item market.ItemID, hold ...holdpoint.Point)
 
 func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 	began := c.buy(item, at(name))
-	c.reaches(name)
+	c.awaitStep(name)
 	return began
 }
 
@@ -147,7 +153,7 @@ func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...holdpoint
 func (c *client) lists(i int) market.Listing {
 	l := c.setup.spare(i)
 	c.list(l, at(step.BeforeRelease))
-	c.reaches(step.BeforeRelease)
+	c.awaitStep(step.BeforeRelease)
 	return l
 }
 
@@ -156,7 +162,7 @@ func (c *client) lists(i int) market.Listing {
 func (c *client) browses(item market.ItemID) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
 	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []holdpoint.Point{at(step.Acquired)}})
-	c.reaches(step.Acquired)
+	c.awaitStep(step.Acquired)
 	return began
 }
 
@@ -191,8 +197,8 @@ func (c *client) held(within time.Duration) step.Name {
 	return e.At
 }
 
-// reaches waits until it is held at a step. Anything else fails the run.
-func (c *client) reaches(name step.Name) {
+// awaitStep waits until it is held at a step. Anything else fails the run.
+func (c *client) awaitStep(name step.Name) {
 	c.held(clientTimeout)
 	c.mustBe(name)
 }
@@ -201,17 +207,20 @@ func (c *client) mustBe(name step.Name) {
 	if c.at == name {
 		return
 	}
+
 	mayWait := c.at == "" && (!c.op.done || c.op.outcome.Reason == contended)
 	if name == step.Waiting && mayWait {
 		fail(errUnclear)
 	}
 	if name == step.Read && c.op.done && c.op.outcome.Applied() {
-		cannot("it tells of no step between its read and its write")
+		notApplicable("it tells of no step between its read and its write")
 	}
+
 	err := fmt.Errorf("it was expected at %q and came to %q", name, c.at)
 	if c.op.done {
 		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
 	}
+
 	// On a faster machine, an operation that is refused for one of these reasons
 	// would have been in time.
 	late := []string{"", contended, "lock_lost", "not_sent"}
@@ -226,6 +235,7 @@ func (c *client) mustBe(name step.Name) {
 // wait late, the machine was too slow.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
+
 	switch c.held(c.setup.ttl / 2) {
 	case step.BeforeWrite:
 		return true
@@ -303,6 +313,7 @@ func (c *client) getsIn(within time.Duration) bool {
 // next waits for its next report; false if none came in time.
 func (c *client) next(within time.Duration) (event, bool) {
 	c.at = ""
+
 	select {
 	case e, ok := <-c.events:
 		switch {
@@ -313,6 +324,7 @@ func (c *client) next(within time.Duration) (event, bool) {
 		case e.Error != "":
 			c.check(errors.New(e.Error))
 		}
+
 		c.at, c.readsClock = e.At, e.Clock
 		c.note(e)
 		return e, true
@@ -354,12 +366,14 @@ func (c *client) end() (err error) {
 	if c.dead {
 		return nil
 	}
+
 	c.dead = true
 	err = c.process.Kill()
 	c.in.Close()
 	if err != nil {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
+
 	for e := range c.events { // what it reported before it died counts
 		c.note(e)
 	}

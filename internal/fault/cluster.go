@@ -34,9 +34,11 @@ func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
 	replica := must(s.cluster.ReplicaOf(s.ctx, master))
+
 	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
 	}
+
 	last := time.Now()
 	s.fallBehind(s.dial(s.cluster.Redises[master]), s.cluster.Redises[replica])
 	for i := range boughtBehind {
@@ -44,9 +46,11 @@ func masterPromoted(s *setup) observed {
 			last = time.Now()
 		}
 	}
+
 	check(s.cluster.Redises[master].Kill())
 	s.strikes(true, "") // the market was there
 	check(s.cluster.Redises[replica].Resume())
+
 	b.buy(s.item(0))
 	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
 		s.wait(pollEvery)
@@ -63,6 +67,7 @@ func masterPromoted(s *setup) observed {
 			fail(fmt.Errorf("%w: no purchase after the promotion is known to be made", errLate))
 		}
 	}
+
 	unserved := time.Since(last)
 	o := s.sawGone(replica)
 	o.SecondsWithoutService = math.Round(10*unserved.Seconds()) / 10
@@ -114,6 +119,7 @@ func (s *setup) sawGone(replica int) observed {
 		return err
 	}))
 	own(s, s.conn)
+
 	after := s.snapshot()
 	sold, again, gone := map[market.ItemID]bool{}, false, 0
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
@@ -128,10 +134,12 @@ func (s *setup) sawGone(replica int) observed {
 		gone++
 		return true
 	})
+
 	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
 	if o.Harm != verify.NoHarm {
 		return o
 	}
+
 	o.Gone = gone
 	if gone > 0 {
 		o.Harm = verify.PurchasesGone

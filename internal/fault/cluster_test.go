@@ -78,7 +78,7 @@ func TestFindingsOnCluster(t *testing.T) {
 			}
 		}
 	}
-	chosen := testkit.Must(Named(scenarios...))(t)
+	chosen := testkit.Must(ScenariosNamed(scenarios...))(t)
 	schemes := testkit.Must(Schemes(catalogue.Full(), subjects...))(t)
 	runner := testkit.Must(newRunner(testkit.Cluster(t).Server))(t)
 	t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ func (c *client) takeHalf(item market.ItemID) {
 	switch c.held(clientTimeout) {
 	case step.Half:
 	case step.BeforeWrite:
-		cannot("it tells of no step between two commands that take its lock")
+		notApplicable("it tells of no step between two commands that take its lock")
 	default:
 		fail(errUnclear)
 	}
@@ -60,6 +59,7 @@ func crashHolding(s *setup) observed {
 	b := s.client("B")
 	proxy := s.marketProxy()
 	writes := s.separateWrites(s.client("A"), proxy)
+
 	kept := verify.NotAsked
 	for nth := 1; nth <= writes; nth++ {
 		a := s.client("A")
@@ -74,25 +74,30 @@ func crashHolding(s *setup) observed {
 			kept = longer(kept, b.keptFrom(s.item(nth), start))
 		}
 	}
+
 	return s.saw(kept, entry(kept))
 }
 
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
 	item := holder.lists(0).Item
+
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
 	if beside {
 		s.checkInTime(holder.op.began)
 	}
+
 	first.kill()
 	holder.finish()
 	second.op.began = time.Now() // until now the holder was at work
 	kept, why := verify.AtOnce, "the next in line gets in at once"
-	in, waited := second.getsIn(s.forGood()), time.Since(second.op.began)
+
+	in := second.getsIn(s.forGood())
+	waited := time.Since(second.op.began)
 	switch {
 	case !in:
-		kept, why = s.kept(second, second.op.began, in), "nobody gets in any more, though nobody holds the lock"
+		kept, why = s.classifyWait(second, second.op.began, in), "nobody gets in any more, though nobody holds the lock"
 	case waited > s.ttl*7/20:
 		s.leases = waited.Seconds() / s.ttl.Seconds()
 		kept, why = verify.PassedOver, "the next in line waits, though nobody holds the lock"
@@ -109,10 +114,12 @@ func lottery(s *setup) observed {
 		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)
 	}
 	s.config.Once = true
+
 	kept, draws := s.draw(0, step.BeforeWrite)
 	if kept == verify.NeverIn { // as it would be on the next day
 		return s.saw(kept, "the winner died before it had drawn, and nobody draws any more")
 	}
+
 	again, twice := s.draw(1, step.Written)
 	o := s.saw(longer(kept, again), "there is one draw a day")
 	switch {
@@ -131,11 +138,14 @@ func lottery(s *setup) observed {
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account
+
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
+
 	start := winner.buyUntil(prizes[0], dies)
 	loser.buys(prizes[1]) // it does not wait
 	winner.kill()
 	kept = late.keptFrom(prizes[2], start)
+
 	after := s.snapshot()
 	for _, prize := range prizes {
 		if ownerOf(after, prize) == winner.account {
@@ -146,9 +156,13 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 }
 
 func entry(kept verify.KeptOut) string {
-	return cmp.Or(map[verify.KeptOut]string{
-		verify.NeverIn:     "nobody gets in: an order gives up, and the next one is kept out too",
-		verify.LeaseRanOut: "others get in after a lease",
-		verify.NoLease:     "nobody waits",
-	}[kept], "others get in at once")
+	switch kept {
+	case verify.NeverIn:
+		return "nobody gets in: an order gives up, and the next one is kept out too"
+	case verify.LeaseRanOut:
+		return "others get in after a lease"
+	case verify.NoLease:
+		return "nobody waits"
+	}
+	return "others get in at once"
 }

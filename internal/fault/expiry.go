@@ -67,7 +67,7 @@ func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, 
 	suspend()
 	other.buy(s.item(0))
 	in := other.getsIn(watched)
-	kept := s.kept(other, start, in)
+	kept := s.classifyWait(other, start, in)
 	resume()
 	return s.tookOver(holder.finish(), other, kept)
 }
@@ -82,6 +82,7 @@ func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) obs
 		}
 		return s.saw(kept, "nobody else gets in, even when the holder is done")
 	}
+
 	switch o := second.op.outcome; {
 	case first.Reason == "stale":
 		return s.saw(kept, "another took over; the market refused the late write as stale")
@@ -103,6 +104,7 @@ func slowWork(s *setup) observed {
 	if _, renews := s.scheme.Value("renewals"); renews {
 		times = 4 // it may be renewed just when it expires, which is sometimes in time
 	}
+
 	var kept verify.KeptOut
 	for nth := range times {
 		a.buyUntil(s.item(nth), step.Read)
@@ -116,6 +118,7 @@ func slowWork(s *setup) observed {
 		b.op.began = time.Now()
 		kept = s.keptOut(b, b.op.began)
 	}
+
 	return s.saw(kept, "nobody else gets in before the holder is done")
 }
 
@@ -127,11 +130,14 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	start := time.Now()
 	take(a, s.item(0))
 	a.pause()
+
 	kept := b.keptFrom(s.item(0), start, at(step.BeforeWrite))
 	entered := time.Now()
+
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
 	first := a.finish()
+
 	if kept != verify.NeverIn {
 		s.checkInTime(entered)
 		b.finish()
@@ -149,15 +155,20 @@ func releasedLate(s *setup, where holdpoint.Point, a, b, c *client) observed {
 		if !a.op.done || !a.op.outcome.Applied() {
 			fail(errUnclear)
 		}
-		cannot("it tells of no such step of its release")
+		notApplicable("it tells of no such step of its release")
 	}
+
 	s.letRenew()
 	a.pause()
-	kept, entered := b.keptFrom(item, start, at(step.BeforeWrite)), time.Now()
+
+	kept := b.keptFrom(item, start, at(step.BeforeWrite))
+	entered := time.Now()
 	s.letRenew()
 	a.resume()
 	s.letRenew()
+
 	released := a.finish()
+
 	if kept == verify.NeverIn {
 		b.getsIn(s.forGood())
 		b.mustBe(step.BeforeWrite)
@@ -165,6 +176,7 @@ func releasedLate(s *setup, where holdpoint.Point, a, b, c *client) observed {
 		return s.saw(verify.HolderBack, "nobody gets in before the holder has released")
 	}
 	b.mustBe(step.BeforeWrite)
+
 	two := c.comesBeside(item, entered, b)
 	otherwise := "its late release leaves the next holder's lock alone"
 	if released.LeaseLost {
@@ -184,16 +196,19 @@ func raceForIt(s *setup) observed {
 	for _, w := range waiting {
 		w.buy(item, at(step.Looked), at(step.BeforeWrite), holdpoint.Point{At: step.Waiting, After: step.Looked})
 	}
+
 	if s.scheme.expires() {
 		holder.kill()
 	} else {
 		holder.finish()
 	}
+
 	inside := enter(s, waiting)
 	s.strikes(true, "")
 	for _, w := range waiting { // those inside write, and the rest come after
 		w.free()
 	}
+
 	in := inside > 0
 	for _, w := range waiting {
 		in = w.ends().entered() || in
@@ -214,6 +229,7 @@ func enter(s *setup, waiting []*client) (inside int) {
 			}
 		}
 	}
+
 	start := time.Now()
 	for _, w := range waiting {
 		if w.at == step.Looked {
@@ -251,10 +267,12 @@ func skewed(s *setup, by time.Duration) observed {
 	wrong := s.client("B")
 	enters := wrong.entersBeside(right, s.item(0))
 	entered := right.entersBeside(wrong, s.item(1))
+
 	s.strikes(wrong.readsClock, "")
 	if !wrong.readsClock { // whatever happened is not the clock's doing
-		cannot("it does not read the clock that is wrong")
+		notApplicable("it does not read the clock that is wrong")
 	}
+
 	how := "it enters beside others, and others beside it"
 	switch {
 	case !entered:
@@ -262,6 +280,7 @@ func skewed(s *setup, by time.Duration) observed {
 	case !enters:
 		how = "others take the lock that it holds"
 	}
+
 	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
@@ -277,14 +296,17 @@ func setBack(s *setup, by time.Duration) observed {
 	b := s.client("B")
 	s.config.Clock, s.config.Right = -by, 1
 	a := s.client("A")
+
 	a.buyUntil(s.item(0), step.Read)
 	if !a.readsClock { // whatever happens then is not the clock's doing
-		cannot("it does not read the clock once more when that has been set back, to know how long its lock is valid")
+		notApplicable("it does not read the clock once more when that has been set back, to know how long its lock is valid")
 	}
+
 	s.strikes(true, "")
 	b.buy(s.item(0))
 	in := b.getsIn(3 * s.ttl)
 	first := a.finish()
+
 	if !in {
 		return s.saw(verify.NotAsked, "nobody else gets in before the holder is done")
 	}

@@ -88,7 +88,7 @@ func scheme(t testing.TB, name string) Scheme {
 // named returns the scenario of a name.
 func named(t testing.TB, name string) Scenario {
 	t.Helper()
-	chosen := testkit.Must(Named(name))(t)
+	chosen := testkit.Must(ScenariosNamed(name))(t)
 	return chosen[0]
 }
 

@@ -87,15 +87,18 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
 	if !s.scheme.Lock.Needs.InRedis() {
-		unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
+		notPlayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
 	}
+
 	b := s.client("B") // does not use the proxies, and sends nothing again
 	s.config.Resend = resend
 	proxies := s.lockProxies()
 	a := s.client("A")
+
 	a.buys(s.item(0)) // loads the scripts
 	names := s.recorded(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	a.finish()
+
 	kept, why := verify.AtOnce, safe
 	for nth := 1; nth <= len(names) && kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
@@ -106,16 +109,19 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 				match.Nth++
 			}
 		}
+
 		a := s.client("A") // which holds no earlier lock that might be renewed
 		for _, p := range proxies {
 			traps = append(traps, p.LoseReply(match))
 		}
+
 		lease := a.buy(s.item(nth))
 		now, because := then(nth, a, b, lease, func() { s.spring(traps...) })
 		if longer(kept, now) != kept {
 			kept, why = now, because
 		}
 	}
+
 	return s.saw(kept, why)
 }
 
@@ -142,13 +148,15 @@ func resentLate(s *setup) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
 	sent(proxy, 0, func() { a.buys(s.item(0)) }) // loads the scripts
+
 	a.buyUntil(s.item(1), step.BeforeWrite)
 	first := proxy.Hold(wire.Match{})
 	write := sent(proxy, 1, func() { a.finish() })
 	sent(proxy, 0, func() { a.buys(s.item(2)) })
+
 	s.spring(first)
 	if len(write) < 2 || !slices.Contains(write[1:], write[0]) {
-		cannot("its write is not sent again")
+		notApplicable("its write is not sent again")
 	}
 	s.await(first.Answered())
 	return s.saw(verify.NotAsked, "the copy that arrives late changes nothing")
@@ -169,6 +177,7 @@ func atEachWrite(s *setup,
 	proxy := s.marketProxy()
 	a := s.client("A")
 	writes := len(s.writesOf(a, proxy))
+
 	why := ""
 	for nth := 1; nth <= writes; nth++ {
 		a.buyUntil(s.item(nth), step.BeforeWrite)
@@ -178,6 +187,7 @@ func atEachWrite(s *setup,
 		why = then(a, nth, proxy)
 		s.spring(trap)
 	}
+
 	return s.saw(verify.NotAsked, why)
 }
 
@@ -185,11 +195,13 @@ func atEachWrite(s *setup,
 // buys item 0 and the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	a.buys(s.item(offered - 1)) // loads the scripts
+
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
-	a.reaches(step.BeforeWrite)
+	a.awaitStep(step.BeforeWrite)
+
 	names := s.recorded(proxy, func() {
 		a.goOn()
-		a.reaches(step.Written)
+		a.awaitStep(step.Written)
 	})
 	a.finish()
 	return names
@@ -203,12 +215,15 @@ func lostLeave(s *setup) observed {
 	proxy := s.lockProxies()[0]
 	a := s.client("A")
 	a.buys(s.item(0)) // loads the scripts
+
 	start := a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
-	a.reaches(step.BeforeLeave)
+	a.awaitStep(step.BeforeLeave)
+
 	reply := proxy.LoseReply(wire.Match{})
 	a.goOn()
-	a.reaches(step.BeforeWrite)
+	a.awaitStep(step.BeforeWrite)
 	s.spring(reply)
+
 	in := b.comesBeside(s.item(1), start, a)
 	how := "the inner release is counted twice, and frees the lock of the holder who works on"
 	return s.sawBeside(in, verify.NotAsked, how, "nobody gets in beside the holder who works on")
@@ -218,15 +233,18 @@ func lostUnlockMessage(s *setup) observed {
 	a := s.client("A")
 	proxy := s.lockProxies()[0]
 	b := s.client("B")
+
 	lease := a.buyUntil(s.item(0), step.BeforeWrite)
 	b.buy(s.item(0), at(step.Waiting), at(step.Waiting))
-	b.reaches(step.Waiting)
+	b.awaitStep(step.Waiting)
 	b.goOn()
-	b.reaches(step.Waiting)
+	b.awaitStep(step.Waiting)
+
 	proxy.DropMessages() // b knows by now how long the lease lasts
 	b.goOn()
 	a.finish()
 	b.op.began = time.Now() // until now a was at work
+
 	kept := s.keptOut(b, lease)
 	s.strikes(proxy.Dropped() > 0, "no message was sent")
 	return s.saw(kept, "without the message "+entry(kept))
@@ -250,6 +268,7 @@ func lateWrite(s *setup) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
 	writes := s.separateWrites(a, proxy)
+
 	longest := verify.NotAsked
 	for nth := 1; nth <= writes; nth++ {
 		lease := a.buyUntil(s.item(nth), step.BeforeWrite)
@@ -262,6 +281,7 @@ func lateWrite(s *setup) observed {
 		}
 		longest = longer(longest, kept)
 	}
+
 	return s.saw(longest, "the write that arrives late changes nothing")
 }
 
@@ -272,19 +292,23 @@ func partitionHeals(s *setup) observed {
 	atMarket := s.marketProxy()
 	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{atMarket})
 	a := s.client("A")
+
 	start := a.buyUntil(s.item(0), step.BeforeWrite)
 	for _, p := range proxies {
 		p.Partition()
 	}
 	a.goOn()
+
 	kept := b.keptFrom(s.item(0), start)
 	o, ended := a.endsWithin(time.Millisecond)
 	s.strikes(!ended || o.Unknown(), "it writes in spite of the partition")
+
 	atMarket.Heal()
 	s.wait(s.ttl / 4) // the write was sent before the release, and arrives before it
 	for _, p := range proxies {
 		p.Heal()
 	}
+
 	first := a.ends()
 	if first.Unknown() { // it has given up; what it sent arrives all the same
 		s.wait(s.ttl / 2)
@@ -298,29 +322,38 @@ func partitionHeals(s *setup) observed {
 func lostRelease(s *setup) observed {
 	b, c := s.client("B"), s.client("C")
 	s.config.Resend = true
-	proxies, commands, beside := s.ensembleProxies(), 1, false
-	lose := loseMessages // for ZooKeeper and etcd, whose commands no proxy can read
+	proxies := s.ensembleProxies()
 	ensemble := len(proxies) > 0
+	lose := loseMessages // for ZooKeeper and etcd, whose commands no proxy can read
 	if !ensemble {
-		proxies, lose = s.lockProxies(), loseReplyAndHold
+		proxies = s.lockProxies()
+		lose = loseReplyAndHold
 	}
+
 	a := s.client("A")
+	commands := 1
 	if !ensemble {
 		a.buys(s.item(0)) // loads the scripts
 		a.lists(0)
 		commands = len(s.recorded(proxies[0], func() { a.finish() }))
 	}
-	kept, otherwise := verify.AtOnce, "nobody gets in beside the next holder"
+
+	beside := false
+	kept := verify.AtOnce
 	for nth := 1; nth <= commands && kept != verify.NeverIn; nth++ {
 		in, now := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
-		beside, kept = beside || in, longer(kept, now)
+		beside = beside || in
+		kept = longer(kept, now)
 	}
+
+	otherwise := "nobody gets in beside the next holder"
 	if kept != verify.AtOnce {
 		otherwise = "the lock stays taken"
 	}
 	if ensemble {
 		beside = takenAgain(s, proxies, a, c) || beside
 	}
+
 	how := "what its holder sends after the lost reply frees a lock that was taken since"
 	return s.sawBeside(beside, kept, how, otherwise)
 }
@@ -331,13 +364,16 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	l := a.lists(nth)
 	sendAgain := lose()
 	a.goOn()
+
 	b.buy(l.Item, at(step.BeforeWrite))
-	in, entered := b.held(s.ttl/4) == step.BeforeWrite, time.Now()
+	in := b.held(s.ttl/4) == step.BeforeWrite
+	entered := time.Now()
 	sendAgain()
 	a.listed()
 	if in {
 		return c.comesBeside(l.Item, entered, b), verify.AtOnce
 	}
+
 	b.op.began = time.Now() // until now the holder was at its release
 	kept = s.keptOut(b, a.op.began)
 	b.free()

@@ -96,10 +96,12 @@ func (r *Runner) close() error {
 		defer r.playing.Unlock()
 		close(ended)
 	}()
+
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):
 	}
+
 	errs := []error{r.Market.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
@@ -146,12 +148,15 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings
 		Schema: findings.FaultSchema, Status: stored.Incomplete, Findings: []findings.Finding{},
 		Manifest: findings.FaultManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 	}
+
 	for _, c := range cross(scenarios, schemes) {
 		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
+
 	for _, sc := range scenarios {
 		res.Scenarios = append(res.Scenarios, findings.ScenarioInfo{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
 	}
+
 	for _, s := range schemes {
 		res.Subjects = append(res.Subjects, s.Name)
 	}
@@ -168,10 +173,13 @@ func (r *Runner) Run(
 	var missing []cell
 	var places []*findings.Finding // of the missing cells
 	for i, c := range cross(scenarios, schemes) {
-		if place := &res.Findings[i]; place.Verdict == verify.Stopped {
-			missing, places = append(missing, c), append(places, place)
+		place := &res.Findings[i]
+		if place.Verdict == verify.Stopped {
+			missing = append(missing, c)
+			places = append(places, place)
 		}
 	}
+
 	played, err := r.run(ctx, missing, Parallel, found)
 	for i, place := range places {
 		*place = played[i]
@@ -187,6 +195,7 @@ func (r *Runner) run(
 	played := make([]findings.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
+
 	var telling sync.Mutex // held while found is called
 	for i, c := range cells {
 		running.Go(func() (err error) {
@@ -205,6 +214,7 @@ func (r *Runner) run(
 			return err
 		})
 	}
+
 	if running.Wait() == nil {
 		return played, nil // even if the context has ended, too late to stop anything
 	}
@@ -222,6 +232,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) 
 	if why := c.cannotHappen(); why != "" {
 		return c.found(verify.NotApplicable, why), nil
 	}
+
 	o, err := r.observe(ctx, c)
 	var not notPlayed
 	switch {
@@ -237,11 +248,15 @@ func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) 
 		err = c.failed(err)
 		return c.found(verify.Stopped, err.Error()), err
 	}
-	o.Scenario, o.Subject, o.Verdict = c.scenario.Name, c.scheme.Name, verify.VerdictOf(o.Harm, o.KeptOut)
+
+	o.Scenario = c.scenario.Name
+	o.Subject = c.scheme.Name
+	o.Verdict = verify.VerdictOf(o.Harm, o.KeptOut)
 	o.Leases = math.Round(2*o.Leases) / 2
 	if !o.KeptOut.Measured() {
 		o.Leases = 0
 	}
+
 	o.Broken = c.scenario.broken(c.scheme.Promises(), o.Verdict)
 	return o, nil
 }
@@ -256,28 +271,12 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
 		s := &setup{runner: r, ctx: ctx, scheme: c.scheme, ttl: cmp.Or(c.scenario.Lease, TTL)}
-		watch := watchStillness(lookEvery)
-		err = s.attempt(c.scenario.OnCluster, func() {
-			o = c.scenario.run(s)
-			if o.Harm == verify.NoHarm && !s.struck {
-				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
-			}
-		})
-		stood := watch.end()
-		for _, client := range s.clients { // one of them may have been stopped alone
-			stood = max(stood, client.stood)
-		}
-		what := "the machine"
-		if s.stood > stood { // a server may have been stopped alone, too
-			what, stood = "a server", s.stood
-		}
-		if stood > s.ttl/4 { // which spoils whatever was seen or failed
-			why := fmt.Sprintf("%s stood still for %s", what, stood.Round(100*time.Millisecond))
-			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
-		}
+		o, err = s.play(c.scenario)
+
+		maySpeakYet := errors.Is(err, errUnclear) && n < silentAttempts-1
 		wantsProof := o.KeptOut == verify.NeverIn || o.KeptOut == verify.PassedOver
 		switch {
-		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:
+		case errors.Is(err, errLate), maySpeakYet:
 		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
 			before, err = o, errLate
 		default:
@@ -285,6 +284,38 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		}
 	}
 	return o, err
+}
+
+// play runs a scenario once. Whatever was seen or failed is spoilt where something stood
+// still meanwhile for long beside a lease.
+func (s *setup) play(sc Scenario) (o observed, err error) {
+	watch := watchStillness(lookEvery)
+	err = s.attempt(sc.OnCluster, func() {
+		o = sc.run(s)
+		if o.Harm == verify.NoHarm && !s.struck {
+			notApplicable(cmp.Or(s.missed, "nothing was seen to fail in it"))
+		}
+	})
+
+	what, stood := s.longestStill(watch.end())
+	if stood > s.ttl/4 {
+		why := fmt.Sprintf("%s stood still for %s", what, stood.Round(100*time.Millisecond))
+		err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
+	}
+	return o, err
+}
+
+// longestStill is what stood still longest: the machine with this process, or a client or
+// a server that was stopped alone.
+func (s *setup) longestStill(machine time.Duration) (what string, stood time.Duration) {
+	stood = machine
+	for _, client := range s.clients {
+		stood = max(stood, client.stood)
+	}
+	if s.stood > stood {
+		return "a server", s.stood
+	}
+	return "the machine", stood
 }
 
 const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock

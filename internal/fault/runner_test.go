@@ -326,7 +326,7 @@ func TestClientThatIsRefusedLate(t *testing.T) {
 	c.setup = &setup{ctx: t.Context()}
 	c.events = make(chan event, 1)
 	c.events <- event{Done: &c.op.outcome}
-	if err := guard(func() { c.reaches(step.BeforeWrite) }); !errors.Is(err, errLate) {
+	if err := guard(func() { c.awaitStep(step.BeforeWrite) }); !errors.Is(err, errLate) {
 		t.Errorf("%v, want errLate", err)
 	}
 }

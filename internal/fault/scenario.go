@@ -65,9 +65,9 @@ func All() []Scenario {
 // message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
 
-// Named returns the scenarios of these names, each once, in the order given.
+// ScenariosNamed returns the scenarios of these names, each once, in the order given.
 // The error wraps ErrScenario.
-func Named(names ...string) ([]Scenario, error) {
+func ScenariosNamed(names ...string) ([]Scenario, error) {
 	all := Every()
 	known := strategies.Names(all, func(sc Scenario) string { return sc.Name })
 	return each(names, func(name string) (Scenario, error) {
@@ -180,10 +180,10 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 
 const locksUnder = "fine" // the strategy of a lock that is named without one
 
-// Names are the schemes that scenarios are run with when nobody chooses, in the order in
+// SchemeNames are the schemes that scenarios are run with when nobody chooses, in the order in
 // which they are shown: every other strategy, every lock that needs no newer server than
 // marketsim, and the variants that they declare.
-func Names(c strategies.Catalogue) []string {
+func SchemeNames(c strategies.Catalogue) []string {
 	var all, locks, variants []string
 	for _, k := range c.Locks {
 		if len(k.NewerCommands(nil)) > 0 {
@@ -194,6 +194,7 @@ func Names(c strategies.Catalogue) []string {
 			variants = append(variants, k.Name+v)
 		}
 	}
+
 	for _, s := range c.Strategies {
 		if s.Name != locksUnder {
 			all = append(all, s.Name)
@@ -202,6 +203,7 @@ func Names(c strategies.Catalogue) []string {
 			variants = append(variants, s.Variants(c)...)
 		}
 	}
+
 	return slices.Concat(all, locks, variants)
 }
 
@@ -245,6 +247,7 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	if !s.TakesLock() {
 		return s, nil
 	}
+
 	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
 	for _, p := range s.Lock.Params {
 		set := ":" + p.Name + "="
@@ -259,6 +262,7 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 			}
 		}
 	}
+
 	var err error
 	s.Spec, err = s.catalogue.Parse(text)
 	return s, err
@@ -289,6 +293,7 @@ func (s Scheme) neighbour() (Scheme, error) {
 	if outer := s.Strategy().Name; s.TakesLock() && outer != locksUnder {
 		under = outer + ":"
 	}
+
 	switch {
 	case s.TakesLock() && s.fences():
 		name = s.Lock.Name

@@ -17,11 +17,11 @@ import (
 )
 
 func TestNamed(t *testing.T) {
-	chosen, err := Named("pause", "crash-holding", "pause")
+	chosen, err := ScenariosNamed("pause", "crash-holding", "pause")
 	if err != nil || len(chosen) != 2 || chosen[0].Name != "pause" || chosen[1].Name != "crash-holding" {
 		t.Errorf("%v, %v; want pause and crash-holding", chosen, err)
 	}
-	_, err = Named("pause", "crash-holdin")
+	_, err = ScenariosNamed("pause", "crash-holdin")
 	if !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), `did you mean "crash-holding"?`) {
 		t.Errorf("%v, want ErrScenario with a suggestion", err)
 	}
@@ -71,7 +71,7 @@ func storedTable(t *testing.T) *findings.FaultTable {
 // everything is what 'marketsim faults' runs by default.
 func everything(t *testing.T) ([]Scenario, []Scheme) {
 	t.Helper()
-	schemes := testkit.Must(Schemes(catalogue.Full(), Names(catalogue.Full())...))(t)
+	schemes := testkit.Must(Schemes(catalogue.Full(), SchemeNames(catalogue.Full())...))(t)
 	return All(), schemes
 }
 

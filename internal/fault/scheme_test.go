@@ -15,14 +15,14 @@ import (
 // run with all their variants.
 func TestNewSchemesAreRun(t *testing.T) {
 	c := catalogue.Full()
-	before := Names(c)
+	before := SchemeNames(c)
 	c.Strategies = append(c.Strategies, strategies.Strategy{
 		Name: "new-strategy", Variants: func(strategies.Catalogue) []string { return []string{"new-strategy:fast=yes"} },
 	})
 	c.Locks = append(c.Locks, lock.Kind{
 		Name: "new-lock", Variants: []string{":poll=1ms", "+watchdog"}, Promises: lock.Promises{Fenced: true},
 	})
-	after := Names(c)
+	after := SchemeNames(c)
 	for _, name := range []string{
 		"new-strategy", "new-strategy:fast=yes",
 		"new-lock", "new-lock:poll=1ms", "new-lock+watchdog", "new-lock:fencing=off", "new-lock:fencing=on",
@@ -39,7 +39,7 @@ func TestNewSchemesAreRun(t *testing.T) {
 
 func TestSchemes(t *testing.T) {
 	c := catalogue.Full()
-	if _, err := Schemes(c, Names(c)...); err != nil {
+	if _, err := Schemes(c, SchemeNames(c)...); err != nil {
 		t.Errorf("the default names: %v", err)
 	}
 	for name, spec := range map[string]string{

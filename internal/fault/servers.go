@@ -95,15 +95,18 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 		lister.buyAt(price+1, s.item(0)) // is refused under the lock: the item stays
 		lister.ends()
 	}
+
 	before()
 	item := s.spare(0).Item
 	start := a.buyUntil(item, step.BeforeWrite)
 	strike()
+
 	b := s.client("B") // connects to what there is now
 	in := s.getsBeside(b, item, start)
 	s.checkInTime(start) // or the lease has run out, which is another story
 	first := a.finish()
 	b.finish()
+
 	kept := s.newcomer(b, s.item(0))
 	otherwise := "nobody else gets in beside the holder"
 	switch {
@@ -114,6 +117,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	case in:
 		otherwise = how + "; the first write was refused (" + first.Reason + ")"
 	}
+
 	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
 }
 
@@ -143,7 +147,7 @@ func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 		case stale && in:
 			return verify.CounterCaughtUp
 		default:
-			return s.kept(c, c.op.began, in)
+			return s.classifyWait(c, c.op.began, in)
 		}
 	}
 }
@@ -175,7 +179,7 @@ func (s *setup) known(servers ...*backend.Server) map[string]string {
 // market's, or several masters.
 func (s *setup) lockServers() []*backend.Server {
 	if s.scheme.FusesLock() {
-		unplayable("its lock is with its market, on a server that other scenarios use, too")
+		notPlayable("its lock is with its market, on a server that other scenarios use, too")
 	}
 	if s.masters == nil {
 		return []*backend.Server{s.locksApart()}
@@ -195,12 +199,15 @@ func serverStalls(s *setup, holder step.Name) observed {
 	all := s.lockServers()
 	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")
+
 	lease := a.buyUntil(s.item(0), holder)
 	s.pauses(all...)
 	b.buy(s.item(0))
+
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
 	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
+
 	// A client need not wait for servers that do not answer.
 	_, gaveUp := b.endsWithin(time.Millisecond)
 	for _, server := range all {
@@ -211,6 +218,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 		b.buy(s.item(0))
 		b.op.began = began
 	}
+
 	kept := s.keptOut(b, lease)
 	return s.tookOver(a.finish(), b, kept)
 }
@@ -222,6 +230,7 @@ func failover(s *setup) observed {
 	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
 	host, port, _ := net.SplitHostPort(link.Addr())
 	replica := s.redis(master.Target.Password, "--replicaof", host, port)
+
 	fallBehind := func() {
 		s.replicates(s.dial(master), "written")
 		link.Partition()
@@ -231,6 +240,7 @@ func failover(s *setup) observed {
 		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
 		s.config.Locks = new(endpointOf(replica.Target)) // for the clients to come
 	}
+
 	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
 		"the replica lacks what the master had, and another gets in beside the holder")
 }
@@ -270,10 +280,12 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 				check(s.masters[i].Kill())
 			}
 			s.strikes(true, "") // every client asks all masters
+
 			start := a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
+
 			in := b.comesBeside(s.item(0), start, a)
 			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
 		},
@@ -299,6 +311,7 @@ func redlockExpiry(s *setup) observed {
 	for _, p := range proxies[3:] {
 		p.Disconnect()
 	}
+
 	conn := s.dial(s.masters[2])
 	expire := func() { // whatever would expire one day, as when the server's clock jumps to that day
 		for _, key := range must(conn.Keys(s.ctx, "*").Result()) {
@@ -307,6 +320,7 @@ func redlockExpiry(s *setup) observed {
 			}
 		}
 	}
+
 	return besideHolder(s, func() {}, func() {
 		s.forgets(s.masters[2], s.masters[2], expire)
 		s.config.Masters = all
@@ -318,9 +332,11 @@ func leaderKilled(s *setup) observed {
 	if s.scheme.Lock.Needs == lock.NeedsZooKeeper {
 		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
 	}
+
 	three := own(s, must(start(s.ctx, 3)))
 	s.listenToMembers(three)
 	*addrs = three.Addrs()
+
 	killLeader := func() {
 		ctx, cancel := context.WithTimeout(s.ctx, clientTimeout)
 		defer cancel()
@@ -328,6 +344,7 @@ func leaderKilled(s *setup) observed {
 		check(three.Members[leader].Kill())
 		s.strikes(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
 	}
+
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
 }
 
@@ -338,10 +355,12 @@ func evicted(s *setup) observed {
 	for i := range 6000 {
 		others = append(others, fmt.Sprint("other:", i), "")
 	}
+
 	all := s.limited("volatile-ttl")
 	for _, server := range all {
 		check(s.dial(server).MSet(s.ctx, others...).Err())
 	}
+
 	return besideHolder(s, func() {}, func() {
 		knew := s.known(all...)
 		for _, server := range all {
@@ -351,7 +370,7 @@ func evicted(s *setup) observed {
 			}
 		}
 		if maps.Equal(knew, s.known(all...)) {
-			cannot("it has no key here that expires, and only those are evicted")
+			notApplicable("it has no key here that expires, and only those are evicted")
 		}
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
 }
@@ -361,20 +380,26 @@ func evicted(s *setup) observed {
 func outOfMemory(s *setup) observed {
 	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")
+
 	b.buys(s.item(0)) // loads the scripts
 	a.lists(0)
+
 	var makeRoom []func()
 	for _, server := range all {
 		makeRoom = append(makeRoom, s.filled(server))
 	}
+
 	a.finish()
 	b.buy(s.item(1))
 	o, ended := b.endsWithin(s.ttl / 4)
+
 	for _, free := range makeRoom {
 		free()
 	}
 	b.ends()
-	kept, taking := b.keptFrom(s.spare(0).Item, a.op.began), "another order fails"
+
+	kept := b.keptFrom(s.spare(0).Item, a.op.began)
+	taking := "another order fails"
 	if ended && o.Applied() {
 		taking = "another lock is taken"
 	}

@@ -41,32 +41,44 @@ var errUnclear = errors.New("the lock does not tell that it keeps a client out, 
 // reads as a story because it handles no errors: where something fails, [fail] ends the
 // run, and [setup.attempt] returns the failure.
 type setup struct {
-	scheme Scheme
-	ttl    time.Duration // how long its leases last
 	ctx    context.Context
 	runner *Runner
+	scheme Scheme
+	ttl    time.Duration // how long its leases last
 
-	server     *backend.Server // of the market
-	config     clientConfig    // of clients to come; a scenario may change it
-	conn       *redisconn.Conn
-	keys       market.Keys
-	first      market.ItemID    // of the seller's
-	listed     []market.Listing // when the scenario begins: the first few items
-	opening    market.Opening
-	granted    map[market.UserID]int64 // coins that accounts have beyond those of the opening
+	openMarket
+	masters servers.Redises   // of a lock that needs several
+	closers redisconn.Closers // what was started for this run alone
+
+	config     clientConfig // of clients to come; a scenario may change it
 	clients    []*client
 	operations []*operation
-	masters    servers.Redises   // of a lock that needs several
-	cluster    *servers.Cluster  // of this setup's own, which the market is on; nil: there is none
-	closers    redisconn.Closers // what was started for this run alone
+
+	seen
+}
+
+// openMarket is the market in which a scenario plays.
+type openMarket struct {
+	server  *backend.Server
+	cluster *servers.Cluster // of this setup's own, which the market is on; nil: there is none
+	conn    *redisconn.Conn
+	keys    market.Keys
+	opening market.Opening
+	granted map[market.UserID]int64 // coins that accounts have beyond those of the opening
+	first   market.ItemID           // of the seller's
+	listed  []market.Listing        // when the scenario begins: the first few items
+}
+
+// seen is what a run noted about itself.
+type seen struct {
+	struck bool   // what the scenario makes fail was seen to fail: see strikes
+	missed string // why it was not, if so
+	// For how many leases somebody was kept out, at most, until one ran out or a waiter
+	// gave up.
+	leases float64
 
 	heartbeats []*heartbeat  // of the servers
 	stood      time.Duration // for how long one of them stood still that the scenario had not stopped
-
-	struck bool   // what the scenario makes fail was seen to fail: see strikes
-	missed string // why it was not, if so
-	// For how many somebody was kept out, at most, until one ran out or a waiter gave up.
-	leases float64
 }
 
 type failure struct{ err error } // what fail panics with, and guard recovers
@@ -75,12 +87,12 @@ type failure struct{ err error } // what fail panics with, and guard recovers
 // goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
-// cannot ends the run of a scenario that cannot happen to the scheme, and says why.
-func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
+// notApplicable ends the run of a scenario that cannot happen to the scheme, and says why.
+func notApplicable(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 
-// unplayable ends the run of a scenario that can happen to the scheme, but cannot be
+// notPlayable ends the run of a scenario that can happen to the scheme, but cannot be
 // played with it on any machine.
-func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
+func notPlayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
 // strikes notes whether what is to fail was seen to fail. If it never was, the cell does
 // not apply: otherwise says why.
@@ -135,6 +147,13 @@ func guard(run func()) (err error) {
 
 func (s *setup) prepare(onCluster bool) {
 	s.scheme = must(s.scheme.lasting(s.ttl))
+	s.chooseServer(onCluster)
+	s.makeMarket()
+	s.prepareLocks()
+}
+
+// chooseServer chooses where the market is, and begins the configuration of clients.
+func (s *setup) chooseServer(onCluster bool) {
 	s.server = s.runner.Market
 	if onCluster {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
@@ -143,24 +162,37 @@ func (s *setup) prepare(onCluster bool) {
 	} else {
 		s.listenTo(s.server)
 	}
-	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
+
+	s.config = clientConfig{Scheme: s.scheme.String()}
+	s.config.Market = endpointOf(s.server.Target)
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	if cluster := s.server.Cluster(); cluster != nil {
 		s.config.Market.Cluster = true
 		// A busy machine may have held up a master for so long that its replica took over.
 		check(cluster.Refresh(s.ctx))
 	}
+}
+
+// makeMarket makes accounts and items, and lists the first few.
+func (s *setup) makeMarket() {
 	s.keys = must(market.NewKeys(s.config.Prefix))
 	s.conn = own(s, must(s.server.Dialer(s.keys.Market()).Dial(s.ctx)))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
+
 	s.granted = map[market.UserID]int64{}
 	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
 	check(marketstore.Seed(s.ctx, s.conn.Client, s.keys, s.opening))
+
 	s.first = must(marketstore.Mint(s.ctx, s.conn.Client, s.keys, seller))
 	for i := range offered {
 		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
 	}
 	check(marketstore.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
+}
+
+// prepareLocks tells clients of the servers that their lock needs. Those that scenarios
+// harm, several masters, are started for this run alone.
+func (s *setup) prepareLocks() {
 	if s.scheme.Lock.Needs != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
@@ -168,6 +200,7 @@ func (s *setup) prepare(onCluster bool) {
 		s.listenToMembers(locks.PrivateEtcd)
 		return
 	}
+
 	locks := own(s, must(servers.ForLock(s.ctx, servers.Addresses{}, string(lock.NeedsMasters))))
 	s.masters = locks.PrivateMasters
 	s.listenTo(s.masters...)
@@ -207,15 +240,15 @@ func (s *setup) fund(id market.UserID, coins int64) {
 	s.granted[id] = coins - funds
 }
 
-func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
+func (s *setup) wait(d time.Duration) { s.waitFor(nil, d) }
 
 func (s *setup) await(what <-chan struct{}) {
-	if !s.happens(what, clientTimeout) {
+	if !s.waitFor(what, clientTimeout) {
 		fail(errLate)
 	}
 }
 
-func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
+func (s *setup) waitFor(what <-chan struct{}, within time.Duration) bool {
 	select {
 	case <-what:
 		return true
@@ -230,12 +263,14 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 // and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
-// kept says how long a client's operation was kept out. It was let in just now, or not at
+// classifyWait says how long a client's operation was kept out. It was let in just now, or not at
 // all. lease is when the lease that may have kept it out began, at the earliest. The run
 // fails where that cannot be told.
-func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
+func (s *setup) classifyWait(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
-	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
+	atOnce := time.Since(c.op.began) < s.ttl*3/10
+	ranOut := since > s.ttl*9/10
+
 	switch {
 	case in && c.op.done && !c.op.outcome.entered():
 		return verify.OrdersFail
@@ -256,9 +291,9 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 }
 
 // keptOut watches a client's operation until it gets in, for as long as
-// forGood, and says what kept says.
+// forGood, and says what classifyWait says.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
-	return s.kept(c, lease, c.getsIn(s.forGood()))
+	return s.classifyWait(c, lease, c.getsIn(s.forGood()))
 }
 
 // checkInTime fails the run as late if a lease that began at since may have
@@ -299,11 +334,14 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	through := func(addrs []string) (all []string) {
 		for _, addr := range addrs {
 			p := own(s, must(wire.Start(addr)))
-			proxies, all = append(proxies, p), append(all, p.Addr())
+			proxies = append(proxies, p)
+			all = append(all, p.Addr())
 		}
 		return all
 	}
-	s.config.ZooKeeper, s.config.Etcd = through(s.config.ZooKeeper), through(s.config.Etcd)
+
+	s.config.ZooKeeper = through(s.config.ZooKeeper)
+	s.config.Etcd = through(s.config.Etcd)
 	return proxies
 }
 

@@ -157,7 +157,7 @@ func TestKept(t *testing.T) {
 		s := &setup{scheme: c.scheme, ttl: TTL}
 		waiting := &client{op: &operation{began: time.Now().Add(-c.waited), gaveUp: 1}}
 		var got verify.KeptOut
-		err := guard(func() { got = s.kept(waiting, time.Now().Add(-c.lease), c.in) })
+		err := guard(func() { got = s.classifyWait(waiting, time.Now().Add(-c.lease), c.in) })
 		if got != c.want || (c.want == "") != errors.Is(err, errLate) {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
@@ -170,10 +170,10 @@ func TestKept(t *testing.T) {
 func TestNeverIsProven(t *testing.T) {
 	s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 	c := &client{op: &operation{began: time.Now().Add(-3 * TTL)}}
-	if err := guard(func() { s.kept(c, c.op.began, false) }); !errors.Is(err, errUnclear) {
+	if err := guard(func() { s.classifyWait(c, c.op.began, false) }); !errors.Is(err, errUnclear) {
 		t.Errorf("%v, want errUnclear", err)
 	}
-	s.kept(c, c.op.began, true)
+	s.classifyWait(c, c.op.began, true)
 	if s.leases < 3 || s.leases > 3.2 {
 		t.Errorf("%v leases, want 3", s.leases)
 	}
@@ -187,7 +187,7 @@ func TestKeptByAnError(t *testing.T) {
 	} {
 		s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 		c := &client{op: &operation{began: time.Now(), done: true, outcome: Outcome{Reason: reason, Error: "it failed"}}}
-		if got := s.kept(c, time.Now(), true); got != want {
+		if got := s.classifyWait(c, time.Now(), true); got != want {
 			t.Errorf("an order that ended with %q: %q, want %q", reason, got, want)
 		}
 	}

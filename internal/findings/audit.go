@@ -37,13 +37,15 @@ var harmOfKind = map[market.ProblemKind]verify.Harm{
 // are too many, or they are in the wrong accounts, two of which each purchase explains
 // that was made though its buyer was told no.
 func moneyHarm(a market.AuditResult) verify.Harm {
-	untold, charged := int64(0), false
+	untold := int64(0)
+	charged := false
 	for _, p := range a.Problems {
 		if p.Kind == market.MovedUntold {
 			untold++
 		}
 		charged = charged || p.Buyer && p.Kind == market.TooFew
 	}
+
 	switch {
 	case a.Funds < a.Opened:
 		return verify.CoinsLost

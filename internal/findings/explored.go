@@ -102,12 +102,12 @@ func (r *Explorations) Again(e Exploration) string {
 // Concludes reports whether the search found harm, or came to the end of bounds
 // within which it could have.
 func (e Exploration) Concludes() bool {
-	return e.Harm != "" || e.Why == "" && e.searched() && e.Stopped == ""
+	return e.Harm != "" || e.Why == "" && e.couldInterleave() && e.Stopped == ""
 }
 
-// searched reports whether a client could come between two requests of another. A
-// judged program is shown as it is.
-func (e Exploration) searched() bool { return e.Preemptions > 0 || e.Judged }
+// couldInterleave reports whether a client could come between two requests of another:
+// else a search that found nothing says nothing. A judged program is shown as it is.
+func (e Exploration) couldInterleave() bool { return e.Preemptions > 0 || e.Judged }
 
 // Found is what was found, in a cell of a table.
 func (e Exploration) Found() string {
@@ -116,9 +116,10 @@ func (e Exploration) Found() string {
 		return "not explored: " + e.Why
 	case e.Harm != "":
 		return e.Harm.String() + ": " + e.Shows
-	case !e.searched() && e.Stopped == "":
+	case !e.couldInterleave() && e.Stopped == "":
 		return "not searched"
 	}
+
 	found := "nothing"
 	if e.Harmful > 0 { // which other rows are about
 		found = "nothing else"
@@ -126,6 +127,7 @@ func (e Exploration) Found() string {
 	if e.Lost > 0 {
 		found += fmt.Sprintf(", except below %d points of %d", e.Lost, e.Points)
 	}
+
 	if e.Stopped != "" {
 		found += "; stopped by " + e.Stopped
 	}
@@ -163,6 +165,7 @@ func (r *Explorations) check() error {
 		case e.Harm != "" && e.Token == "":
 			return fmt.Errorf("the harm %q of %s has no token", string(e.Harm), e.Scheme)
 		}
+
 		if e.Diagram == nil {
 			continue
 		}
@@ -184,6 +187,7 @@ func (r *Explorations) Sum(scheme string) string {
 			counts[cmp.Or(string(e.Harm), e.Found())]++
 		}
 	}
+
 	var words []string
 	for _, found := range slices.Sorted(maps.Keys(counts)) {
 		words = append(words, fmt.Sprintf("%s in %d", found, counts[found]))

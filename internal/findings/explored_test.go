@@ -32,6 +32,7 @@ func TestExploredIsReadAgain(t *testing.T) {
 		{`"sold twice"`, `"sold thrice"`, "unknown harm"},
 		{`"token": "x"`, `"token": ""`, "has no token"},
 		{`"scheme": "etcd"`, `"scheme": ""`, "of no scheme"},
+		{`"schedules": 9`, `"schedules": "9"`, "explored: searches.schedules is a JSON string"},
 		{`"client": 0`, `"client": 1`, "an event of client 1"},
 		{`"searches"`, `"searched"`, "unknown"},
 		{"\n}", "", "cut short"},

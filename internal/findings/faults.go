@@ -19,7 +19,7 @@ type Finding struct {
 	Scenario string         `json:"scenario"`
 	Subject  string         `json:"subject"` // the scheme
 	Verdict  verify.Verdict `json:"verdict"`
-	// This and KeptOut: empty where nothing was observed, and in older files.
+	// Harm and KeptOut are empty where nothing was observed, and in older files.
 	Harm    verify.Harm    `json:"harm,omitempty"`
 	KeptOut verify.KeptOut `json:"kept_out,omitempty"`
 	Why     string         `json:"why"` // one line
@@ -57,6 +57,7 @@ func (f Finding) InWords() string {
 	if f.Harm == verify.NoHarm {
 		outcome = "no harm"
 	}
+
 	switch f.KeptOut {
 	case "":
 		return string(f.Verdict)
@@ -69,6 +70,7 @@ func (f Finding) InWords() string {
 	case verify.NeverIn:
 		return outcome + "; others never get in"
 	}
+
 	outcome += "; others kept out " + string(f.KeptOut)
 	if f.Leases > 0 {
 		outcome += " (" + leasesInWords(f.Leases) + ")"
@@ -103,8 +105,8 @@ func (f Finding) consistent() bool {
 	if f.Harm == "" && f.KeptOut == "" {
 		return true
 	}
-	return slices.Contains(verify.Harms(), f.Harm) && slices.Contains(verify.KeptOuts(), f.KeptOut) &&
-		f.Verdict == verify.VerdictOf(f.Harm, f.KeptOut)
+	known := slices.Contains(verify.Harms(), f.Harm) && slices.Contains(verify.KeptOuts(), f.KeptOut)
+	return known && f.Verdict == verify.VerdictOf(f.Harm, f.KeptOut)
 }
 
 // FaultSchema is the version of the faults.json format. Fields are added, never renamed.
@@ -142,18 +144,19 @@ type ScenarioInfo struct {
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
-func (r *FaultTable) that(holds func(Finding) bool) []Finding {
+func (r *FaultTable) where(holds func(Finding) bool) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
 }
 
 // Of returns the findings of a scenario.
 func (r *FaultTable) Of(scenario string) []Finding {
-	return r.that(func(f Finding) bool { return f.Scenario == scenario })
+	return r.where(func(f Finding) bool { return f.Scenario == scenario })
 }
 
 // Against returns the findings that speak against a subject, and how many could have.
 func (r *FaultTable) Against(subject string) (against []Finding, of int) {
-	played := r.that(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
+	played := r.where(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
+
 	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == verify.NeverIn || f.Broken != "" }
 	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
 }
@@ -182,7 +185,9 @@ func (r *FaultTable) Keep(before *FaultTable, scenarios, subjects []string) erro
 			return fmt.Errorf("%s is not in that table: run it by itself", name)
 		}
 	}
+
 	named := func(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+
 	for i, f := range r.Findings {
 		again := len(scenarios)+len(subjects) > 0 && named(scenarios, f.Scenario) && named(subjects, f.Subject)
 		was := before.finding(f.Scenario, f.Subject)
@@ -205,9 +210,12 @@ func (r *FaultTable) Restore(before *FaultTable) (kept int) {
 			r.Manifest.Libraries[module] = was + " and " + now
 		}
 	}
+
 	for i, f := range r.Findings {
-		if was := before.finding(f.Scenario, f.Subject); !f.observed() && was.observed() {
-			r.Findings[i], r.Findings[i].Kept = was, f.Why
+		was := before.finding(f.Scenario, f.Subject)
+		if !f.observed() && was.observed() {
+			was.Kept = f.Why
+			r.Findings[i] = was
 			kept++
 		}
 	}
@@ -215,7 +223,7 @@ func (r *FaultTable) Restore(before *FaultTable) (kept int) {
 }
 
 // Kept is how many findings are of an earlier run, because they could not be made again.
-func (r *FaultTable) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
+func (r *FaultTable) Kept() int { return len(r.where(func(f Finding) bool { return f.Kept != "" })) }
 
 // Missing is how many findings of each scenario are not made: the run ended
 // before that, or has not begun.
@@ -231,12 +239,12 @@ func (r *FaultTable) Missing() map[string]int {
 
 // Found is how many findings were made, and not prevented by the end of the run.
 func (r *FaultTable) Found() int {
-	return len(r.that(func(f Finding) bool { return f.Verdict != verify.Stopped }))
+	return len(r.where(func(f Finding) bool { return f.Verdict != verify.Stopped }))
 }
 
 // Broken returns the findings in which a lock broke a promise of its own.
 func (r *FaultTable) Broken() []Finding {
-	return r.that(func(f Finding) bool { return f.Broken != "" })
+	return r.where(func(f Finding) bool { return f.Broken != "" })
 }
 
 // Write stores the result as indented JSON.
@@ -251,7 +259,8 @@ func ReadFaultTable(r io.Reader) (*FaultTable, error) {
 // read reads what Write stored, and refuses what a later marketsim stored,
 // which may have other fields.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
-	err := stored.Decode(r, into, "marketsim "+command+" --out")
+	err := asInFile(stored.Decode(r, into, "marketsim "+command+" --out"))
+
 	switch {
 	case *schema != known && (err == nil || *schema != 0):
 		err = fmt.Errorf("schema %d; this marketsim reads schema %d", *schema, known)
@@ -264,10 +273,24 @@ func read(r io.Reader, what, command string, into interface{ check() error }, sc
 	return nil
 }
 
+var embedded = strings.NewReplacer(".Searched.", ".", ".ShortestHarm.", ".")
+
+// asInFile names a field as the file does, where the parts of an Exploration do not show.
+func asInFile(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := embedded.Replace(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}
+
 func (r *FaultTable) check() error {
 	if err := r.Status.Check(); err != nil {
 		return err
 	}
+
 	found := map[[2]string]bool{}
 	for _, f := range r.Findings {
 		cell := [2]string{f.Scenario, f.Subject}
@@ -284,6 +307,7 @@ func (r *FaultTable) check() error {
 		}
 		found[cell] = true
 	}
+
 	cells := 0
 	for _, sc := range r.Scenarios {
 		for _, s := range r.Subjects {
@@ -294,6 +318,7 @@ func (r *FaultTable) check() error {
 			}
 		}
 	}
+
 	if cells != len(found) {
 		return errors.New("a finding names a scenario or a subject that the result does not list, or one is listed twice")
 	}

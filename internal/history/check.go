@@ -74,13 +74,16 @@ func (v CheckResult) Part(name string) Part {
 // Findings says in a few words what became of the market and, apart from that, of the lock.
 func (v CheckResult) Findings() string {
 	market := keep(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart })
-	all, lock := strings.ToUpper(string(worst(market))), ""
+	all := strings.ToUpper(string(worst(market)))
+	lock := ""
+
 	if n := v.Part(LocksPart).Wrong; n > 0 {
 		lock += ", a lock HELD BY TWO " + english.Plural(n, "time", "")
 	}
 	if n := v.Part(TokensPart).Wrong; n > 0 {
 		lock += ", fencing tokens DID NOT GROW " + english.Plural(n, "time", "")
 	}
+
 	if lock != "" {
 		return "items and accounts " + all + lock
 	}
@@ -106,6 +109,7 @@ func (v CheckResult) Write(w io.Writer) error {
 	for _, not := range v.NotChecked {
 		fmt.Fprintf(&b, "  not checked: %s\n", not)
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -140,16 +144,19 @@ func Check(ctx context.Context, h *History) CheckResult {
 	c.settle()
 	accounts := c.accounts()
 	locks, tokens := c.locks()
+
 	v := CheckResult{
 		Subject: h.Subject, Mix: h.Mix, Parts: []Part{*items, *accounts, *locks, *tokens}, NotChecked: []string{
 			"that a purchase changes the item and both accounts at one instant: each is judged by itself",
 			"what accounts held before the end, and refusals for lack of coins",
 		},
 	}
-	if n := len(keep(h.Holds, func(x Hold) bool { return x.Noticed })); n > 0 {
+
+	if n := len(keep(h.Holds, func(x LockHold) bool { return x.Noticed })); n > 0 {
 		v.NotChecked = append(v.NotChecked, fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
 			"until when it was held is not known", n))
 	}
+
 	v.Answer = worst(v.Parts)
 	return v
 }
@@ -173,22 +180,26 @@ func keep[T any](all []T, good func(T) bool) []T {
 // has noticed that the lock was lost.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
-	byName := map[string][]Hold{}
+
+	byName := map[string][]LockHold{}
 	for _, h := range c.h.Holds {
 		byName[h.Name] = append(byName[h.Name], h)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		holds := byName[name]
-		slices.SortStableFunc(holds, func(a, b Hold) int {
+		slices.SortStableFunc(holds, func(a, b LockHold) int {
 			return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Releasing, b.Releasing))
 		})
 		overlaps(held, holds)
 		fences(tokens, holds)
 	}
+
 	held.Checked = fmt.Sprintf("%d locks, held %d times: who held each", len(byName), len(c.h.Holds))
 	if len(byName) == 0 {
 		held.Answer, held.Checked = NotChecked, "no lock was recorded"
 	}
+
 	n := len(keep(c.h.Holds, fenced))
 	tokens.Checked = fmt.Sprintf("%d holds with fencing tokens: that they grow", n)
 	if n == 0 {
@@ -197,14 +208,14 @@ func (c *checker) locks() (held, tokens *Part) {
 	return held, tokens
 }
 
-func fenced(h Hold) bool { return h.Fence != 0 }
+func fenced(h LockHold) bool { return h.Fence != 0 }
 
 // overlaps finds holds, sorted by acquisition and release, that overlap: each
 // of these overlaps the longest one before it. Holds that meet in one instant
 // may be in either order.
-func overlaps(p *Part, holds []Hold) {
-	var longest Hold
-	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
+func overlaps(p *Part, holds []LockHold) {
+	var longest LockHold
+	for _, h := range keep(holds, func(h LockHold) bool { return !h.Noticed }) {
 		if h.Acquired < longest.Releasing {
 			p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
 				longest.Worker, seconds(longest.Acquired), seconds(longest.Releasing),
@@ -218,10 +229,11 @@ func overlaps(p *Part, holds []Hold) {
 
 // fences finds tokens that are not larger than the largest that was acquired
 // before their hold was called for.
-func fences(p *Part, holds []Hold) {
+func fences(p *Part, holds []LockHold) {
 	holds = keep(holds, fenced)
-	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })
-	var largest Hold
+	called := slices.SortedStableFunc(slices.Values(holds), func(a, b LockHold) int { return cmp.Compare(a.Called, b.Called) })
+
+	var largest LockHold
 	for _, h := range called {
 		for len(holds) > 0 && holds[0].Acquired < h.Called {
 			if holds[0].Fence > largest.Fence {

@@ -182,38 +182,38 @@ func TestHandMade(t *testing.T) {
 	}
 }
 
-func held(worker int, called, acquired, releasing int64, fence int64) Hold {
-	return Hold{
+func held(worker int, called, acquired, releasing int64, fence int64) LockHold {
+	return LockHold{
 		Worker: worker, Name: "17", Called: called * 1e6, Acquired: acquired * 1e6, Releasing: releasing * 1e6,
 		Released: releasing*1e6 + 1, Fence: fence,
 	}
 }
 
-func noticed(h Hold) Hold { h.Lost, h.Noticed = true, true; return h }
-func untold(h Hold) Hold  { h.Lost = true; return h }
-func other(h Hold) Hold   { h.Name = "18"; return h }
+func noticed(h LockHold) LockHold { h.Lost, h.Noticed = true, true; return h }
+func untold(h LockHold) LockHold  { h.Lost = true; return h }
+func other(h LockHold) LockHold   { h.Name = "18"; return h }
 
 func TestLocks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		holds []Hold
+		holds []LockHold
 		says  string // empty: nothing is wrong
 	}{
-		{"one after the other", []Hold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, ""},
-		{"two holders", []Hold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)},
+		{"one after the other", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, ""},
+		{"two holders", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)},
 			`lock "17": held by worker 1 (0.001000-0.005000 s), and by worker 2 (0.004000-0.007000 s): two holders`},
-		{"one in the very instant in which the next began", []Hold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, ""},
-		{"two locks", []Hold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, ""},
-		{"a long hold, a short one, and one that meets the long one", []Hold{
+		{"one in the very instant in which the next began", []LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, ""},
+		{"two locks", []LockHold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, ""},
+		{"a long hold, a short one, and one that meets the long one", []LockHold{
 			held(1, 0, 1, 9, 0), noticed(held(2, 2, 3, 4, 0)), held(3, 2, 6, 7, 0)}, "held by worker 1"},
-		{"lost, and told so", []Hold{noticed(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, ""},
-		{"lost, and told only by the release", []Hold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
-		{"tokens grow", []Hold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 8)}, ""},
-		{"a token again", []Hold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 7)},
+		{"lost, and told so", []LockHold{noticed(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, ""},
+		{"lost, and told only by the release", []LockHold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
+		{"tokens grow", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 8)}, ""},
+		{"a token again", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 7)},
 			"worker 1 got fencing token 7 (0.001000 s), and worker 2 after it 7"},
-		{"a smaller token", []Hold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 9), held(1, 4, 5, 6, 8)},
+		{"a smaller token", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 9), held(1, 4, 5, 6, 8)},
 			"worker 2 got fencing token 9"},
-		{"a smaller token, asked for before", []Hold{held(1, 0, 1, 2, 7), held(2, 0, 3, 4, 6)}, ""},
+		{"a smaller token, asked for before", []LockHold{held(1, 0, 1, 2, 7), held(2, 0, 3, 4, 6)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := hand()

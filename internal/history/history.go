@@ -40,7 +40,7 @@ import (
 type History struct {
 	Header
 	Ops   []Op
-	Holds []Hold
+	Holds []LockHold
 	Final market.Snapshot // when every worker had stopped
 }
 
@@ -91,8 +91,8 @@ type Op struct {
 	Error   string        `json:"error,omitempty"`  // why its outcome is unknown
 }
 
-// A Hold is a lock.Holding of a worker, with times in ns since the row began.
-type Hold struct {
+// A LockHold is a lock.Holding of a worker, with times in ns since the row began.
+type LockHold struct {
 	Worker    int    `json:"worker"`
 	Name      string `json:"name"`
 	Called    int64  `json:"called"`
@@ -136,7 +136,7 @@ type line struct {
 	Format string           `json:"format,omitempty"`
 	Header *Header          `json:"header,omitempty"`
 	Op     *Op              `json:"op,omitempty"`
-	Hold   *Hold            `json:"hold,omitempty"`
+	Hold   *LockHold        `json:"hold,omitempty"`
 	Final  *market.Snapshot `json:"final,omitempty"` // the last line
 }
 
@@ -155,17 +155,20 @@ func Create(dir string, h Header) (*Writer, error) {
 		h.Began = time.Now()
 	}
 	w := &Writer{began: h.Began}
+
 	path := filepath.Join(dir, fileName)
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		err = w.open(path, os.O_CREATE|os.O_EXCL)
 	}
+
 	switch {
 	case errors.Is(err, os.ErrExist):
 		return nil, fmt.Errorf("%w: %s", ErrExists, path)
 	case err != nil:
 		return nil, fmt.Errorf("create history: %w", err)
 	}
+
 	w.add(&line{Format: format, Header: &h})
 	_ = w.buffer.Flush() // before any line of a worker; close returns the failure
 	return w, nil
@@ -246,7 +249,7 @@ type Recorder struct {
 	began  time.Time
 	line   line // what is written at the moment; a variable would be allocated each time
 	op     Op
-	hold   Hold
+	hold   LockHold
 }
 
 // Minted records a batch of items; err is what marketstore.Mint returned.
@@ -268,13 +271,18 @@ func (r *Recorder) record(start, end time.Time, o Op, err error) {
 	if r == nil {
 		return
 	}
-	o.Worker, o.Start, o.End, o.Outcome = r.worker, r.since(start), r.since(end), Applied
+
+	o.Worker = r.worker
+	o.Start = r.since(start)
+	o.End = r.since(end)
+	o.Outcome = Applied
 	if err != nil {
 		o.Outcome, o.Reason = Refused, market.Reason(err)
 	}
 	if err != nil && o.Reason == "" {
 		o.Outcome, o.Error = Unknown, err.Error()
 	}
+
 	r.op, r.line = o, line{Op: &r.op}
 	r.add(&r.line)
 }
@@ -284,7 +292,7 @@ func (r *Recorder) Held(h lock.Holding) {
 	if r == nil {
 		return
 	}
-	r.hold = Hold{
+	r.hold = LockHold{
 		Worker: r.worker, Name: h.Name, Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
 		Called: r.since(h.Called), Acquired: r.since(h.Acquired),
 		Releasing: r.since(h.Releasing), Released: r.since(h.Released),

@@ -93,7 +93,7 @@ func everything() *History {
 			{Worker: 2, Kind: Purchase, Start: 31, End: 33, Item: 1, Seller: 1, Buyer: 2, Price: 40,
 				Outcome: Unknown, Error: "EOF"},
 		},
-		Holds: []Hold{
+		Holds: []LockHold{
 			{Worker: 1, Name: "1", Called: 11, Acquired: 12, Releasing: 13, Released: 14, Fence: 3},
 			{Worker: 2, Name: "ü\n", Called: 31, Acquired: 32, Releasing: 33, Released: 34,
 				Lost: true, Noticed: true},

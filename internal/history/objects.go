@@ -67,18 +67,19 @@ func (o *Op) action() action {
 // coins and the like says nothing.
 func (o *Op) refusal() action {
 	listed := func(l location) bool { return l.listed && l.user == o.Seller }
-	told := func(text string, holds func(location) bool) action {
-		return reading{text, "refused, though there was no such moment", holds}
+	answer := func(text string, holds func(location) bool) action {
+		return reading{text: text, wrong: "refused, though there was no such moment", holds: holds}
 	}
+
 	switch {
 	case o.Kind == List && o.Reason == market.Reason(market.ErrNotOwned):
-		return told(fmt.Sprintf("refused to %d as not owned", o.Seller),
+		return answer(fmt.Sprintf("refused to %d as not owned", o.Seller),
 			func(l location) bool { return l != location{user: o.Seller} })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrNotListed):
-		return told(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller),
+		return answer(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller),
 			func(l location) bool { return !listed(l) })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrPriceChanged):
-		return told(fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", o.Seller, coins(o.Price)),
+		return answer(fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", o.Seller, coins(o.Price)),
 			func(l location) bool { return listed(l) && l.price != o.Price })
 	}
 	return nil
@@ -96,6 +97,7 @@ func ending(places []location) reading {
 	case places[0] == location{}:
 		r.wrong = verify.ItemLost.String()
 	}
+
 	var lies []string
 	for _, l := range places {
 		lies = append(lies, l.String())
@@ -113,37 +115,25 @@ type trace struct {
 
 // gather finds the traces of all items, and what is on the market and no listing.
 func (c *checker) gather(p *Part) {
-	traces := map[market.ItemID]*trace{}
-	of := func(item market.ItemID) *trace {
-		if traces[item] == nil {
-			traces[item] = &trace{item: item}
-		}
-		return traces[item]
-	}
+	traces := tracesOf{}
 	for i := range c.h.Ops {
-		o := &c.h.Ops[i]
-		act, items := o.action(), 1
-		if o.Kind == Mint {
-			items = market.BatchSize
-		}
-		for n := 0; n < items && act != nil; n++ {
-			t := of(o.Item + market.ItemID(n))
-			t.steps = append(t.steps, o.step(act))
-		}
+		traces.note(&c.h.Ops[i])
 	}
-	lies := func(item market.ItemID, at location) { of(item).end = append(of(item).end, at) }
+
 	for _, user := range slices.Sorted(maps.Keys(c.h.Final.Inventory)) {
 		for item := range c.h.Final.Inventory[user] {
-			lies(item, location{user: user})
+			traces.endsAt(item, location{user: user})
 		}
 	}
 	for _, member := range slices.Sorted(maps.Keys(c.h.Final.Listings)) {
-		if item, seller, err := market.ParseMember(member); err == nil {
-			lies(item, location{seller, true, c.h.Final.Listings[member]})
-		} else {
+		item, seller, err := market.ParseMember(member)
+		if err != nil {
 			p.tell("the market holds %q, which is no listing", member)
+			continue
 		}
+		traces.endsAt(item, location{user: seller, listed: true, price: c.h.Final.Listings[member]})
 	}
+
 	for _, item := range slices.Sorted(maps.Keys(traces)) {
 		t := traces[item]
 		if len(t.end) == 0 {
@@ -151,6 +141,38 @@ func (c *checker) gather(p *Part) {
 		}
 		c.traces = append(c.traces, t)
 	}
+}
+
+// tracesOf has the trace of each item.
+type tracesOf map[market.ItemID]*trace
+
+func (all tracesOf) of(item market.ItemID) *trace {
+	if all[item] == nil {
+		all[item] = &trace{item: item}
+	}
+	return all[item]
+}
+
+// note adds what an operation does to its item, or to each item of a batch.
+func (all tracesOf) note(o *Op) {
+	act := o.action()
+	if act == nil {
+		return
+	}
+
+	items := 1
+	if o.Kind == Mint {
+		items = market.BatchSize
+	}
+	for n := range items {
+		t := all.of(o.Item + market.ItemID(n))
+		t.steps = append(t.steps, o.step(act))
+	}
+}
+
+func (all tracesOf) endsAt(item market.ItemID, at location) {
+	t := all.of(item)
+	t.end = append(t.end, at)
 }
 
 func (c *checker) items() *Part {
@@ -161,6 +183,7 @@ func (c *checker) items() *Part {
 		if len(t.steps) == 1 && len(t.end) == 1 && t.steps[0].act == action(move{to: t.end[0]}) {
 			continue // minted, and never moved
 		}
+
 		moved++
 		whole := append(slices.Clip(t.steps), step{call: atEnd, ret: atEnd, act: ending(t.end)})
 		switch answer, from, steps := c.inOrder(whole); answer {
@@ -170,6 +193,7 @@ func (c *checker) items() *Part {
 			p.doubt("item %d: too many operations at a time, or time ran out", t.item)
 		}
 	}
+
 	mints := len(keep(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
 	trades := len(keep(c.h.Ops, func(o Op) bool { return o.Kind != Mint }))
 	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted",
@@ -181,25 +205,32 @@ func (c *checker) items() *Part {
 // order's accounts stay open if another operation of its buyer on the item is of unknown
 // outcome, too, such as a resale or an order at another price.
 func (c *checker) settle() {
-	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
+	c.applied = map[*Op]bool{}
+	c.open = map[market.UserID]bool{}
 	for _, t := range c.traces {
 		unknown := keep(t.steps, func(s step) bool { return s.op.Outcome == Unknown })
 		for _, s := range unknown {
-			o := s.op
-			if o.Kind != Purchase || o.Seller == o.Buyer { // it moves no coins
-				continue
-			}
-			unsure := slices.ContainsFunc(unknown, func(other step) bool {
-				x := other.op
-				return x.Seller == o.Buyer || x.Buyer == o.Buyer && (x.Seller != o.Seller || x.Price != o.Price)
-			})
-			switch missing := t.missing(location{user: o.Buyer}, c.applied); {
-			case unsure || missing < 0 || missing > 1:
-				c.open[o.Seller], c.open[o.Buyer] = true, true
-			case missing == 1:
-				c.applied[o] = true
+			movesCoins := s.op.Kind == Purchase && s.op.Seller != s.op.Buyer
+			if movesCoins {
+				c.settleOrder(t, s.op, unknown)
 			}
 		}
+	}
+}
+
+func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
+	// The item may have come to its buyer, or left it, by another one of these.
+	ambiguous := slices.ContainsFunc(unknown, func(other step) bool {
+		x := other.op
+		return x.Seller == o.Buyer || x.Buyer == o.Buyer && (x.Seller != o.Seller || x.Price != o.Price)
+	})
+
+	switch missing := t.missing(location{user: o.Buyer}, c.applied); {
+	case ambiguous || missing < 0 || missing > 1:
+		c.open[o.Seller] = true
+		c.open[o.Buyer] = true
+	case missing == 1:
+		c.applied[o] = true
 	}
 }
 
@@ -207,6 +238,7 @@ func (c *checker) settle() {
 // those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	n = len(keep(t.end, func(end location) bool { return end == at }))
+
 	for _, s := range t.steps {
 		m, ok := s.act.(move)
 		if !ok || s.op.Outcome == Unknown && !applied[s.op] {
@@ -227,6 +259,7 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 func (c *checker) accounts() *Part {
 	p := newPart("accounts")
 	p.Checked = fmt.Sprintf("%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
+
 	var paid market.Ledger
 	for i := range c.h.Ops {
 		o := &c.h.Ops[i]
@@ -239,6 +272,7 @@ func (c *checker) accounts() *Part {
 			paid.Purchased(order, errUnknown)
 		}
 	}
+
 	opening := market.Opening{Accounts: c.h.Accounts, Funds: c.h.Funds}
 	result := market.AuditFunds(c.h.Final.Funds, opening, &paid)
 	for i, found := range findings.OfAudit(result) {
@@ -253,6 +287,7 @@ func (c *checker) accounts() *Part {
 			p.tell("%s", found)
 		}
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
 	}

@@ -23,6 +23,7 @@ func Find(dir string) (found []string, err error) {
 	if filepath.Base(dir) == fileName {
 		dir = filepath.Dir(dir)
 	}
+
 	below := filepath.Clean(dir) + string(filepath.Separator) // even if the folder is a link
 	err = filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Name() == fileName {
@@ -30,12 +31,14 @@ func Find(dir string) (found []string, err error) {
 		}
 		return err
 	})
+
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("no %s in %s or below", fileName, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
+
 	slices.Sort(found)
 	return found, nil
 }
@@ -49,6 +52,7 @@ func Read(ctx context.Context, dir string) (*History, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	defer f.Close()
+
 	h, err := read(ctx, io.LimitReader(f, maxBytes))
 	switch {
 	case ctx.Err() != nil:
@@ -73,6 +77,7 @@ func read(ctx context.Context, from io.Reader) (*History, error) {
 		case err == nil:
 			last, err = h.add(number, text)
 		}
+
 		if _, end := in.Peek(1); err == nil && last && end == nil {
 			err = errors.New("something follows the end: the file was edited")
 		}
@@ -92,7 +97,7 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
 	switch {
 	case number == 1 && l.Format != format && (err == nil || l.Format != ""):
-		// whose fields may be others
+		// Its fields may be others.
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
 	case err != nil:
 		return false, fmt.Errorf("it cannot be read: %w", err)
@@ -136,7 +141,9 @@ func (o *Op) possible(accounts int) bool {
 	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
 		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
 	failedMint := o.Kind == Mint && o.Outcome != Applied // it may have no item
-	hasReason, isPurchase := o.Reason != "", o.Kind == Purchase
+	hasReason := o.Reason != ""
+	isPurchase := o.Kind == Purchase
+
 	switch {
 	case !known || o.Worker < 1 || o.Price < 0 || o.Price > maxPrice:
 	case o.Start > o.End || o.End >= never:
@@ -152,6 +159,6 @@ func (o *Op) possible(accounts int) bool {
 	return false
 }
 
-func (h *Hold) possible() bool {
+func (h *LockHold) possible() bool {
 	return h.Worker >= 1 && slices.IsSorted([]int64{0, h.Called, h.Acquired, h.Releasing, h.Released})
 }

@@ -72,6 +72,7 @@ func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 			see := reading{holds: func(at location) bool { after = at; return true }}
 			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: see})
 		}
+
 		switch answer := c.legal(from, piece); {
 		case answer == Violated:
 			return Violated, from, c.shortest(from, piece)
@@ -112,10 +113,12 @@ func (c *checker) legal(from location, steps []step) Answer {
 			return true, after
 		},
 	}
+
 	ops := make([]porcupine.Operation, len(steps))
 	for i := range steps {
 		ops[i] = porcupine.Operation{Input: &steps[i], Call: steps[i].call, Return: steps[i].ret}
 	}
+
 	ok := c.ctx.Err() == nil && porcupine.CheckOperations(model, ops)
 	switch {
 	case c.ctx.Err() != nil:
@@ -153,7 +156,9 @@ func (c *checker) shortest(from location, steps []step) []step {
 	// These together have no order.
 	returned := len(keep(all, func(s step) bool { return s.ret != never }))
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
+
 	steps = prefix(all, n)
+
 	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {
 		if fewer := slices.Delete(slices.Clone(steps), i, i+1); steps[i].reads() && c.legal(from, fewer) == Violated {
 			steps = fewer
@@ -170,6 +175,7 @@ func described(from location, steps []step) (lines []string) {
 	if from != (location{}) {
 		lines = append(lines, fmt.Sprint(from))
 	}
+
 	last := byReturn(steps)
 	if more := len(last) - maxDescribed; more > 0 {
 		// What was under way is described in a short story only.
@@ -178,6 +184,7 @@ func described(from location, steps []step) (lines []string) {
 		lines = append(lines, fmt.Sprintf("after %d other operations", more))
 		last = last[more:]
 	}
+
 	for _, s := range last {
 		lines = append(lines, s.String())
 	}
@@ -194,6 +201,7 @@ func wrong(steps []step) string {
 			sold[m.from]++
 		}
 	}
+
 	m, moved := last.(move)
 	switch {
 	case !moved:

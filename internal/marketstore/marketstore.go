@@ -44,9 +44,11 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Ope
 	if !claimed {
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
 	}
+
 	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}
+
 	for first := 1; first <= o.Accounts; first += chunk {
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= o.Accounts; id++ {
@@ -77,6 +79,7 @@ func Offer(ctx context.Context, rdb redis.Cmdable, keys market.Keys, listings ..
 		leave = append(leave, int64(l.Item))
 		enter = append(enter, l.Price, market.Member(l.Item, l.Seller))
 	}
+
 	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, leave...)
 		p.Do(ctx, enter...)
@@ -109,6 +112,7 @@ func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o mark
 	if err != nil || !there {
 		return keys.Run(), looked(keys.Run(), err)
 	}
+
 	for first := 1; first <= o.Accounts; first += chunk {
 		var named []*redis.BoolCmd
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -117,6 +121,7 @@ func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o mark
 			}
 			return nil
 		})
+
 		for i, reply := range named {
 			if key := keys.User(market.UserID(first + i)); err != nil || !reply.Val() {
 				return key, looked(key, cmp.Or(reply.Err(), err))
@@ -144,11 +149,13 @@ func Mint(
 	if err != nil {
 		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
 	}
+
 	first = market.ItemID(last - market.BatchSize + 1)
 	items := make([]any, market.BatchSize)
 	for i := range items {
 		items[i] = int64(first) + int64(i)
 	}
+
 	if err := rdb.SAdd(ctx, keys.Inventory(owner), items...).Err(); err != nil {
 		return first, fmt.Errorf("mint items for user %d: %w", owner, err)
 	}

@@ -16,7 +16,7 @@ import (
 func bookRows(t *testing.T) []result.Row {
 	t.Helper()
 	var rows []result.Row
-	for _, p := range Rows() {
+	for _, p := range BookRows() {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
 			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},

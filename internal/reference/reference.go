@@ -24,39 +24,40 @@ const BookSeconds = 60
 //go:embed published.csv
 var published string
 
-// Row is one published row: one way of locking under one number of listers and buyers.
-type Row struct {
+// A PublishedRow is what was printed of one way of locking under one number of listers and
+// buyers.
+type PublishedRow struct {
 	Source  string // who published it: Book or another name of SOURCES.md
 	Seconds int    // how long it was measured
 	Listers int
 	Buyers  int
 	Locking string // the name of the strategy in marketsim: watch, coarse or fine
 
-	Listed  Value // items put on the market
-	Bought  Value
-	Retries Value // of purchases
-	WaitMS  Value // mean wait for a purchase, in milliseconds
+	Listed  PrintedNumber // items put on the market
+	Bought  PrintedNumber
+	Retries PrintedNumber // of purchases
+	WaitMS  PrintedNumber // mean wait for a purchase, in milliseconds
 }
 
-// Value is a printed number.
-type Value struct {
+// A PrintedNumber is a number as it was printed.
+type PrintedNumber struct {
 	Number float64
 	Below  bool // printed as <Number: an upper bound, not the number
 }
 
-// Tables returns the names of the book's tables, in its order.
-func Tables() []string { return []string{"6-1", "6-2", "6-3"} }
+// TableNames returns the names of the book's tables, in its order.
+func TableNames() []string { return []string{"6-1", "6-2", "6-3"} }
 
-// Rows returns the nine rows of the book's tables, each once and in book order.
-func Rows() []Row {
-	return slices.DeleteFunc(all(), func(r Row) bool { return r.Source != Book })
+// BookRows returns the nine rows of the book's tables, each once and in book order.
+func BookRows() []PublishedRow {
+	return slices.DeleteFunc(all(), func(r PublishedRow) bool { return r.Source != Book })
 }
 
-// Table returns the rows by mix, as the last of the book's tables does, which
+// RowsByMix returns the rows by mix, as the last of the book's tables does, which
 // repeats those before it.
-func Table() []Row {
-	rows := Rows()
-	slices.SortStableFunc(rows, func(a, b Row) int {
+func RowsByMix() []PublishedRow {
+	rows := BookRows()
+	slices.SortStableFunc(rows, func(a, b PublishedRow) int {
 		return cmp.Or(cmp.Compare(a.Listers, b.Listers), cmp.Compare(a.Buyers, b.Buyers))
 	})
 	return rows
@@ -64,10 +65,10 @@ func Table() []Row {
 
 // all reads published.csv, which is a part of this program: a test compares
 // each cell with what is read.
-func all() (rows []Row) {
+func all() (rows []PublishedRow) {
 	records, _ := csv.NewReader(strings.NewReader(published)).ReadAll()
 	for _, rec := range records[1:] {
-		rows = append(rows, Row{
+		rows = append(rows, PublishedRow{
 			Source: rec[0], Seconds: number(rec[2]), Listers: number(rec[3]), Buyers: number(rec[4]),
 			Locking: rec[5],
 			Listed:  value(rec[6]), Bought: value(rec[7]), Retries: value(rec[8]), WaitMS: value(rec[9]),
@@ -78,7 +79,7 @@ func all() (rows []Row) {
 
 func number(text string) int { n, _ := strconv.Atoi(text); return n }
 
-func value(text string) Value {
+func value(text string) PrintedNumber {
 	digits, below := strings.CutPrefix(text, "<")
-	return Value{float64(number(digits)), below}
+	return PrintedNumber{Number: float64(number(digits)), Below: below}
 }

@@ -32,7 +32,7 @@ func TestPublishedMatchesFile(t *testing.T) {
 	for i, r := range rows {
 		table := records[i+1][1] // which nobody asks for
 		got := []string{r.Source, table, strconv.Itoa(r.Seconds), strconv.Itoa(r.Listers), strconv.Itoa(r.Buyers), r.Locking}
-		for _, v := range []Value{r.Listed, r.Bought, r.Retries, r.WaitMS} {
+		for _, v := range []PrintedNumber{r.Listed, r.Bought, r.Retries, r.WaitMS} {
 			text := strconv.FormatFloat(v.Number, 'f', -1, 64)
 			if v.Below {
 				text = "<" + text
@@ -48,7 +48,7 @@ func TestPublishedMatchesFile(t *testing.T) {
 	}
 }
 
-func names(rows []Row) string {
+func names(rows []PublishedRow) string {
 	var s []string
 	for _, r := range rows {
 		s = append(s, fmt.Sprintf("%s %dx%d", r.Locking, r.Listers, r.Buyers))
@@ -58,7 +58,7 @@ func names(rows []Row) string {
 
 func TestTable(t *testing.T) {
 	const want = "watch 1x1, coarse 1x1, fine 1x1, watch 5x1, coarse 5x1, fine 5x1, watch 5x5, coarse 5x5, fine 5x5"
-	if got := names(Table()); got != want {
+	if got := names(RowsByMix()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

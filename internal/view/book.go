@@ -31,18 +31,18 @@ func Book(run *runs.Run) Figure {
 	f.Panels = []Panel{
 		bookPanel(run, "Retries per purchase", "retries_per_purchase", retriesPerPurchase),
 		bookPanel(run, fmt.Sprintf("Purchases in %d s", reference.BookSeconds), "bought",
-			func(r reference.Row) Published { return publishedAs(r.Bought) }),
+			func(r reference.PublishedRow) Published { return publishedAs(r.Bought) }),
 		bookPanel(run, "Average wait for a purchase", "wait_ms_mean",
-			func(r reference.Row) Published { return publishedAs(r.WaitMS) }),
+			func(r reference.PublishedRow) Published { return publishedAs(r.WaitMS) }),
 	}
 	return f
 }
 
 // bookPanel shows one number of the book's rows, in the order of its last table.
-func bookPanel(run *runs.Run, title, name string, published func(reference.Row) Published) Panel {
+func bookPanel(run *runs.Run, title, name string, published func(reference.PublishedRow) Published) Panel {
 	m := inBookTime(metric.ByName(name))
 	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
-	for _, r := range reference.Table() {
+	for _, r := range reference.RowsByMix() {
 		beside := published(r)
 		dot := Dot{
 			Label:     fmt.Sprintf("%s, %s: %s", count(r.Listers, "lister"), count(r.Buyers, "buyer"), r.Locking),
@@ -69,7 +69,7 @@ func WatchBesideLocks(run *runs.Run) *Table {
 	}
 
 	t := NewTable("load", "locking", "retries/purchase", "the book's", "purchases/s", "the book's", "p99")
-	for _, r := range reference.Table() {
+	for _, r := range reference.RowsByMix() {
 		measured := []string{none, none, none}
 		if g, found := groupOf(run, r); found {
 			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
@@ -89,7 +89,7 @@ func WatchBesideLocks(run *runs.Run) *Table {
 }
 
 // groupOf is what was measured of a row of the book, if it was.
-func groupOf(run *runs.Run, r reference.Row) (g runs.Group, found bool) {
+func groupOf(run *runs.Run, r reference.PublishedRow) (g runs.Group, found bool) {
 	groups := measured(run)
 	i := slices.IndexFunc(groups, func(g runs.Group) bool {
 		return g.Spec() == r.Locking && g.Mix == result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
@@ -114,11 +114,13 @@ func bookRounds(run *runs.Run) int {
 	return max(run.Manifest.Config.Trials, compare.Fewest(1))
 }
 
-func publishedAs(v reference.Value) Published { return Published{Value: v.Number, Below: v.Below} }
+func publishedAs(v reference.PrintedNumber) Published {
+	return Published{Value: v.Number, Below: v.Below}
+}
 
 // retriesPerPurchase divides two printed numbers: over an upper bound the quotient is
 // a lower bound.
-func retriesPerPurchase(r reference.Row) Published {
+func retriesPerPurchase(r reference.PublishedRow) Published {
 	p := Published{
 		Value: r.Retries.Number / r.Bought.Number,
 		Below: r.Retries.Below,

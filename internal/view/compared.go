@@ -105,7 +105,7 @@ func BookTable(run *runs.Run) *Table {
 	}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
 	t.names = 3
-	for _, pub := range reference.Table() {
+	for _, pub := range reference.RowsByMix() {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
 		if g, found := groupOf(run, pub); !found {
 			t.Add(load, pub.Locking, "not measured")
@@ -147,7 +147,7 @@ func scaling(run *runs.Run) []string {
 		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
 }
 
-func printed(v reference.Value) string { return publishedAs(v).text(metric.Plain) }
+func printed(v reference.PrintedNumber) string { return publishedAs(v).text(metric.Plain) }
 
 func claimTable(claims []runs.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if").

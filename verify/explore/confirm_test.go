@@ -30,7 +30,7 @@ func TestRealRedis(t *testing.T) {
 		"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused", "set-px:after-unknown=kill",
 	}, 3
 	if explore.SearchesAll() {
-		names, schedules = fault.Names(catalogue.Full()), 20
+		names, schedules = fault.SchemeNames(catalogue.Full()), 20
 	}
 	is, one := read(t, stored), markettest.Markets()[0]
 	for _, name := range names {

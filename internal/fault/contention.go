@@ -30,16 +30,20 @@ var sharesKeys = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsNot
 func mixed(s *setup) observed {
 	other := must(s.scheme.neighbour())
 	other = must(other.lasting(s.ttl))
+
 	a := s.client("A")
 	s.config.Scheme = other.String()
 	b := s.client("B")
+
 	s.strikes(true, "")    // they meet
 	if s.scheme.fences() { // and the other writes late, and compares no fences
 		return paused(s, b, a)
 	}
+
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
 	entered, enters := b.entersBeside(a, s.item(0)), a.entersBeside(b, s.item(1))
 	entered, enters = entered || slipped, enters || slips
+
 	how := fmt.Sprintf("%s and %s do not keep each other out", s.scheme.Name, other.Name)
 	switch {
 	case !enters && entered:
@@ -49,6 +53,7 @@ func mixed(s *setup) observed {
 	case !enters && !entered:
 		return apart(s, a, b, other)
 	}
+
 	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
@@ -60,10 +65,12 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 		other.finish()
 		return false
 	}
+
 	holder.buy(s.item(item), at(step.BeforeWrite))
 	holds := holder.held(s.ttl/4) == step.BeforeWrite
 	other.goOn()
 	in := holds && other.held(s.ttl/4) == step.BeforeWrite
+
 	s.checkInTime(start)
 	holder.finish()
 	other.finish()
@@ -81,10 +88,12 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 		return s.saw(verify.OrdersFail, fmt.Sprintf("while %s holds the lock, an order of %s fails (%s) instead of waiting; "+
 			"when the holder is dead it is %s", other.Name, s.scheme.Name, why, a.ends()))
 	}
+
 	how, in := outlasting(s, a, b, other)
 	if in || s.scheme.FusesLock() || !s.scheme.expires() {
 		return s.sawBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
+
 	o := releasedLate(s, at(step.BeforeRelease), a, b, s.client("C"))
 	o.KeptOut = verify.NotAsked
 	if o.Harm == verify.NoHarm {
@@ -100,11 +109,13 @@ func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	if !s.scheme.expires() {
 		holder, waiter, from, to = a, b, other, s.scheme
 	}
+
 	holder.buyUntil(s.item(2), step.BeforeWrite)
 	waiter.buy(s.item(2), at(step.BeforeWrite))
 	in = waiter.held(s.ttl+s.ttl/2) == step.BeforeWrite
 	holder.finish()
 	waiter.finish()
+
 	return fmt.Sprintf("a waiter of %s gives the lock of %s an expiry, and gets in after that", from.Name, to.Name), in
 }
 
@@ -125,16 +136,20 @@ func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
 	b.buys(s.item(0))
+
 	start := a.buyUntil(s.item(1), step.Between)
 	s.strikes(true, "") // a has one lock, and wants the other
 	b.buy(s.item(1), at(step.Between), at(step.Waiting))
+
 	why := "the second waits before it holds any lock"
 	if b.held(clientTimeout) == step.Between {
 		why = "each waits for the lock that the other holds, and everybody else with them"
 	}
 	s.checkInTime(start)
+
 	a.free()
 	b.free()
+
 	kept := c.keptFrom(s.item(1), start)
 	for _, x := range []*client{a, b} {
 		o, ended := x.endsWithin(s.ttl / 4)
@@ -142,6 +157,7 @@ func crossed(s *setup) observed {
 			kept = verify.GaveUp
 		}
 	}
+
 	return s.saw(kept, why)
 }
 
@@ -162,6 +178,7 @@ func readerLeaves(s *setup) observed {
 	last := besideReader(s, s.item(1), 1)
 	s.config.Tick = time.Hour // both come in the same millisecond
 	same := besideReader(s, s.item(2), 0)
+
 	how := "a writer enters beside the reader who stays"
 	switch {
 	case !first && same:
@@ -172,6 +189,7 @@ func readerLeaves(s *setup) observed {
 	case !first:
 		how = "when the reader who came last leaves, a writer enters beside the other"
 	}
+
 	beside := first || last || same
 	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
@@ -180,10 +198,12 @@ func readerLeaves(s *setup) observed {
 // whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaves int) bool {
 	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
+
 	start := readers[0].browses(item)
 	// So that a lock that tells readers apart by their millisecond takes them for two.
 	s.wait(2 * time.Millisecond)
 	readers[1].browses(item)
+
 	readers[leaves].finish()
 	s.strikes(true, "")
 	return writer.comesBeside(item, start, readers...)
@@ -191,12 +211,15 @@ func besideReader(s *setup, item market.ItemID, leaves int) bool {
 
 func readerLate(s *setup) observed {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
+
 	one.browses(s.item(0))
 	one.pause()
 	s.wait(s.ttl + s.ttl/4)
+
 	start := two.browses(s.item(0))
 	one.resume()
 	one.finish()
+
 	in := writer.comesBeside(s.item(0), start, two)
 	return s.sawBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
 		"the late reader frees its own entry only")
