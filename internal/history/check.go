@@ -231,7 +231,8 @@ func overlaps(p *Part, holds []LockHold) {
 // before their hold was called for.
 func fences(p *Part, holds []LockHold) {
 	holds = keep(holds, fenced)
-	called := slices.SortedStableFunc(slices.Values(holds), func(a, b LockHold) int { return cmp.Compare(a.Called, b.Called) })
+	byCall := func(a, b LockHold) int { return cmp.Compare(a.Called, b.Called) }
+	called := slices.SortedStableFunc(slices.Values(holds), byCall)
 
 	var largest LockHold
 	for _, h := range called {
