@@ -1,9 +1,9 @@
 // Package bench measures: it loads a market with sellers and buyers and records
 // what each operation cost.
 //
-// [Measure] measures one row: a result.Point under [Options]. A seller mints items in batches and lists each; a buyer looks at listings
-// and orders each at the price it saw. Minting and looking are not measured. Each
-// worker owns its connection, its Purchaser, its tally and its ledger, so that
+// [Measure] measures one row: a result.Point under [Options]. A seller mints items in
+// batches and lists each; a buyer looks at listings and orders each at the price it saw.
+// Minting and looking are not measured. Each worker owns its connection, its Purchaser, its tally and its ledger, so that
 // workers share no mutex. The driver prints nothing between two operations, and its
 // tallies allocate next to nothing.
 //
@@ -136,7 +136,9 @@ func serverOf(ctx context.Context, url string) (*backend.Server, error) {
 		err = server.Discover(ctx)
 	}
 	if err == nil {
-		err = redisconn.With(ctx, server.Target, func(conn *redisconn.Conn) error { return backend.Preflight(ctx, conn) })
+		err = redisconn.With(ctx, server.Target, func(conn *redisconn.Conn) error {
+			return backend.Preflight(ctx, conn)
+		})
 	}
 	return server, err
 }

@@ -126,8 +126,8 @@ type Row struct {
 	Listed int64 `json:"listed"`
 	// In an open loop, orders that fell due in it: see Open.LeftOver.
 	Bought   int64   `json:"bought"`
-	PerBuyer []int64 `json:"per_buyer"` // Made by each buyer, to show which one starves
-	// Course is Made in intervals of equal length, the last of which may be shorter;
+	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show which one starves
+	// Course is Purchases in intervals of equal length, the last of which may be shorter;
 	// CourseSeconds is that length.
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
@@ -353,11 +353,11 @@ func (r *Row) Problem() string {
 }
 
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
-func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
+func (r *Row) PerSecond() float64 { return ratio(float64(r.Purchases()), r.Seconds) }
 
-// Made is how many purchases ended in the measured time, orders left over from the
-// warm-up of an open loop included.
-func (r *Row) Made() int64 {
+// Purchases is how many ended in the measured time, orders left over from the warm-up of
+// an open loop included.
+func (r *Row) Purchases() int64 {
 	if r.Open != nil {
 		return r.Bought + r.Open.LeftOver
 	}

@@ -57,7 +57,12 @@ type rowMarket struct {
 }
 
 func newMarket(p result.Point, o Options) *rowMarket {
-	return &rowMarket{Options: o, point: p, stock: listings(p), relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
+	return &rowMarket{
+		Options:  o,
+		point:    p,
+		stock:    listings(p),
+		relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))},
+	}
 }
 
 // servers are those that workers connect to, as far away as the row says.
@@ -127,7 +132,10 @@ func (m *rowMarket) unserved(err error) error {
 	if m.cluster == nil || !redisconn.Redirected(err) && !redisconn.Broken(err) {
 		return err
 	}
-	other := slices.IndexFunc(m.cluster.Masters(), func(master redisconn.Target) bool { return master.Addr != m.home.Addr })
+
+	other := slices.IndexFunc(m.cluster.Masters(), func(master redisconn.Target) bool {
+		return master.Addr != m.home.Addr
+	})
 	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had, "+
 		"or serves the market's slot no longer: %w; "+
 		"see that every slot is served (redis-cli --cluster check %s), and run it again",

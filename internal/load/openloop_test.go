@@ -192,8 +192,8 @@ func TestWarmupStandsStill(t *testing.T) {
 				t.Errorf("%s: bought %d, %d waits, %+v; want %d left over, %d of %d bought",
 					name, row.Bought, w.Count, *o, left, bought, of)
 			}
-			if w.Max != inMS(longest) || row.Made() != bought+left || sum(row.PerBuyer) != row.Made() {
-				t.Errorf("%s: waits %+v, want at most %s; %d made, %v", name, w, longest, row.Made(), row.PerBuyer)
+			if w.Max != inMS(longest) || row.Purchases() != bought+left || sum(row.PerBuyer) != row.Purchases() {
+				t.Errorf("%s: waits %+v, want at most %s; %d made, %v", name, w, longest, row.Purchases(), row.PerBuyer)
 			}
 			n, told := warned(row, result.LeftOver)
 			_, underway := warned(row, result.WarmupUnderway)
@@ -216,7 +216,7 @@ func TestWarmupsOrders(t *testing.T) {
 		_, nothing := warned(row, result.NothingBought)
 		_, underway := warned(row, result.WarmupUnderway)
 		warnedWrong := n != 10 || nothing || underway
-		ordersWrong := row.Made() != 10 || row.Bought+row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
+		ordersWrong := row.Purchases() != 10 || row.Bought+row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
 		if ordersWrong || warnedWrong || early < 20 {
 			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up", row.Bought, row.Open, row.Warnings, early)
 		}
@@ -282,7 +282,7 @@ func TestOpenBuyerAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(5, orders); n > 1 {
 		t.Errorf("1,000 orders allocate %v times", n)
 	}
-	if n := b.w.tally.count; n[due] < 6_000 || n[bought] != n[due] || n[made] != n[due] {
+	if n := b.w.tally.count; n[due] < 6_000 || n[bought] != n[due] || n[fulfilled] != n[due] {
 		t.Errorf("%d orders are due, %d bought", n[due], n[bought])
 	}
 }

@@ -112,8 +112,8 @@ func (o Options) checkTimes(p result.Point) *PointError {
 		return refused("warmup", "it must not be negative")
 
 	case !(p.Rate >= 0 && p.Rate <= MaxRate): // NaN is refused, too
-		return refused("rate", "%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
-			humanize.Commaf(p.Rate), humanize.Comma(MaxRate))
+		return refused("rate", "%s orders/s: want more than 0 and at most %s, "+
+			"beyond which they cannot be told apart in time", humanize.Commaf(p.Rate), humanize.Comma(MaxRate))
 
 	case o.SLO < 0 || o.SLO > 0 && p.Rate == 0:
 		return refused("slo", "it must be a positive time, and is for orders at a rate")
@@ -150,7 +150,8 @@ func (o Options) checkPrograms(p result.Point) *PointError {
 	}
 	switch {
 	case !o.Private:
-		return refused("redis", "%s is a program, which is measured only on a private server: leave --redis out", p.Strategy)
+		return refused("redis", "%s is a program, which is measured only on a private server: "+
+			"leave --redis out", p.Strategy)
 
 	case p.RTTMS > 0:
 		return refused("rtt", "it cannot delay the programs of %s: they connect to the server directly", p.Strategy)
@@ -159,7 +160,8 @@ func (o Options) checkPrograms(p result.Point) *PointError {
 		return refused("hold", "it cannot hold the programs of %s between their reads and writes", p.Strategy)
 
 	case p.Mix.Sellers+p.Mix.Buyers > MaxPrograms:
-		return refused("mix", "%s: each worker of %s is a process: at most %d in all", p.Mix, p.Strategy, MaxPrograms)
+		return refused("mix", "%s: each worker of %s is a process: at most %d in all",
+			p.Mix, p.Strategy, MaxPrograms)
 	}
 	return nil
 }

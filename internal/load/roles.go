@@ -271,7 +271,7 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 		switch {
 		case err == nil:
 			b.w.market.missing.Add(1)
-			if took, counted := b.ended(asked, made, madeInTime); counted {
+			if took, counted := b.ended(asked, fulfilled, fulfilledInTime); counted {
 				b.w.tally.took[serviceTime].note(time.Since(taken))
 				if took > b.m.open.slo {
 					b.w.tally.count[late]++
@@ -314,8 +314,8 @@ func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	n := &t.count
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	return &result.Open{
-		Due: all, Done: n[madeInTime], Backlog: all - n[madeInTime] - n[givenUpInTime], GivenUp: n[givenUp],
-		Late:     n[late] + all - n[made], // those not made were given up, or not done when the row ended
+		Due: all, Done: n[fulfilledInTime], Backlog: all - n[fulfilledInTime] - n[givenUpInTime], GivenUp: n[givenUp],
+		Late:     n[late] + all - n[fulfilled], // those not made were given up, or not done when the row ended
 		LeftOver: n[leftOver],
 	}
 }

@@ -189,7 +189,7 @@ const enough = time.Second // how long a row has to last before it should have a
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
-		bought[r.Strategy] += r.Made()
+		bought[r.Strategy] += r.Purchases()
 	}
 	for _, r := range rows {
 		contended := r.ContendedOrders()
@@ -207,6 +207,6 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 }
 
 func withoutPurchase(r *result.Row) bool {
-	return r.Made() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
+	return r.Purchases() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
 }

@@ -76,10 +76,10 @@ const (
 	unknown
 	leasesLost
 	failedReleases
-	late // orders of an open loop: bought, but after the SLO
-	due  // those that a buyer took; report adds the others
-	made // those that ended in a purchase
-	madeInTime
+	late      // orders of an open loop: bought, but after the SLO
+	due       // those that a buyer took; report adds the others
+	fulfilled // those that ended in a purchase
+	fulfilledInTime
 	givenUp // those that ended without one
 	givenUpInTime
 

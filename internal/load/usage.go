@@ -65,7 +65,8 @@ func (m *measurement) openMeter(ctx context.Context) {
 	}
 	address := conn.Options()
 	host, _, _ := net.SplitHostPort(address.Addr)
-	m.meter = meter{conn: conn, here: address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()}
+	here := address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
+	m.meter = meter{conn: conn, here: here}
 }
 
 // used is the processor time of the server's main thread; -1: it tells nobody, as
@@ -88,7 +89,8 @@ func (m *meter) used() float64 {
 func (m *measurement) read() reading {
 	r := reading{at: time.Now(), server: m.meter.used(), client: -1, machine: -1, stolen: -1}
 	for _, w := range m.all() {
-		r.market, r.background = r.market.Add(w.carried.Snapshot()), r.background.Add(w.background.Snapshot())
+		r.market = r.market.Add(w.carried.Snapshot())
+		r.background = r.background.Add(w.background.Snapshot())
 	}
 	self := process.Process{Pid: int32(os.Getpid())}
 	if own, err := self.Times(); err == nil {

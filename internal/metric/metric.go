@@ -44,6 +44,8 @@ const (
 	OpenLoop Table = "open"    // only rows of an open loop
 )
 
+type row = result.Row
+
 var nan = math.NaN()
 
 // All are the numbers of a row, in the order of the CSV. A new one goes to the
@@ -51,7 +53,7 @@ var nan = math.NaN()
 func All() []Metric {
 	return slices.Concat(
 		purchaseMetrics(),
-		latency("wait_ms", func(r *result.Row) *result.Latency { return &r.WaitMS }, shown{
+		latency("wait_ms", func(r *row) *result.Latency { return &r.WaitMS }, shown{
 			"mean": {heading: "avg wait", table: Main},
 			"p50":  {heading: "p50", table: Main},
 			"p99":  {heading: "p99", table: Main},
@@ -60,19 +62,19 @@ func All() []Metric {
 		}),
 		orderMetrics(),
 		lockMetrics(),
-		latency("list_ms", func(r *result.Row) *result.Latency { return &r.ListMS }, shown{
+		latency("list_ms", func(r *row) *result.Latency { return &r.ListMS }, shown{
 			"mean": {heading: "list avg", table: Details},
 		}),
-		latency("given_up_ms", func(r *result.Row) *result.Latency { return &r.GivenUpMS }, nil),
-		latency("lock_wait_ms", func(r *result.Row) *result.Latency { return &r.LockWaitMS }, shown{
+		latency("given_up_ms", func(r *row) *result.Latency { return &r.GivenUpMS }, nil),
+		latency("lock_wait_ms", func(r *row) *result.Latency { return &r.LockWaitMS }, shown{
 			"mean": {heading: "lock wait", table: Details},
 		}),
 		[]Metric{{
 			Name: "lock_hold_ms_mean", Heading: "lock held", Unit: Milliseconds, Table: Details,
-			Of: func(r *result.Row) float64 { return cmp.Or(r.LockHoldMS, nan) },
+			Of: func(r *row) float64 { return cmp.Or(r.LockHoldMS, nan) },
 		}},
-		traffic("", "", func(r *result.Row) *result.Traffic { return r.Market }),
-		traffic("lock_servers_", "lock servers' ", func(r *result.Row) *result.Traffic { return r.LockServers }),
+		traffic("", "", func(r *row) *result.Traffic { return r.Market }),
+		traffic("lock_servers_", "lock servers' ", func(r *row) *result.Traffic { return r.LockServers }),
 		usageMetrics(),
 		openMetrics(),
 	)
@@ -83,27 +85,27 @@ func purchaseMetrics() []Metric {
 	return []Metric{
 		{
 			Name: "seconds", Heading: "seconds",
-			Of: func(r *result.Row) float64 { return r.Seconds },
+			Of: func(r *row) float64 { return r.Seconds },
 		},
 		{
 			Name: "listed", Heading: "listed", Table: Main,
-			Of: func(r *result.Row) float64 { return float64(r.Listed) },
+			Of: func(r *row) float64 { return float64(r.Listed) },
 		},
 		{
 			Name: "bought", Heading: "bought", Table: Main,
-			Of: func(r *result.Row) float64 { return float64(r.Bought) },
+			Of: func(r *row) float64 { return float64(r.Bought) },
 		},
 		{
 			Name: "purchases_per_second", Heading: "purchases/s", Unit: PerSecond, Table: Main,
-			Of: (*result.Row).PerSecond,
+			Of: (*row).PerSecond,
 		},
 		{
 			Name: "retries", Heading: "retries", Table: Main,
-			Of: func(r *result.Row) float64 { return told(r, r.Retries) },
+			Of: func(r *row) float64 { return reported(r, r.Retries) },
 		},
 		{
 			Name: "retries_per_purchase", Heading: "retries/purchase", Table: Main,
-			Of: func(r *result.Row) float64 { return ratio(told(r, r.Retries), float64(r.WaitMS.Count)) },
+			Of: func(r *row) float64 { return ratio(reported(r, r.Retries), float64(r.WaitMS.Count)) },
 		},
 	}
 }
@@ -114,35 +116,35 @@ func orderMetrics() []Metric {
 	return []Metric{
 		{
 			Name: "given_up_share", Heading: "given up", Unit: Percent, Table: Main,
-			Of: func(r *result.Row) float64 {
+			Of: func(r *row) float64 {
 				return ratio(float64(r.ContendedOrders()), float64(r.WaitMS.Count+r.GivenUpMS.Count))
 			},
 		},
 		{
 			Name: "buyer_ms_per_purchase", Heading: "buyer time", Unit: Milliseconds, Table: Details,
-			Of: func(r *result.Row) float64 {
-				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Made()))
+			Of: func(r *row) float64 {
+				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Purchases()))
 			},
 		},
 		{
 			Name: "steadiness", Heading: "2nd/1st half", Table: Details,
-			Of: (*result.Row).Steadiness,
+			Of: (*row).Steadiness,
 		},
 		{
 			Name: "jain", Heading: "Jain's index", Table: Details,
-			Of: (*result.Row).Jain,
+			Of: (*row).Jain,
 		},
 		{
 			Name: "gone", Heading: "gone", Table: Details,
-			Of: func(r *result.Row) float64 { return float64(r.Refused["not_listed"]) },
+			Of: func(r *row) float64 { return float64(r.Refused["not_listed"]) },
 		},
 		{
 			Name: "contended", Heading: "contended", Table: Details,
-			Of: func(r *result.Row) float64 { return float64(r.Refused["contended"]) },
+			Of: func(r *row) float64 { return float64(r.Refused["contended"]) },
 		},
 		{
 			Name: "refused", Heading: "refused",
-			Of: func(r *result.Row) (all float64) {
+			Of: func(r *row) (all float64) {
 				for _, n := range r.Refused {
 					all += float64(n)
 				}
@@ -151,11 +153,11 @@ func orderMetrics() []Metric {
 		},
 		{
 			Name: "unknown", Heading: "unknown",
-			Of: func(r *result.Row) float64 { return float64(r.Unknown) },
+			Of: func(r *row) float64 { return float64(r.Unknown) },
 		},
 		{
 			Name: "cut", Heading: "cut",
-			Of: func(r *result.Row) float64 { return float64(r.Cut) },
+			Of: func(r *row) float64 { return float64(r.Cut) },
 		},
 	}
 }
@@ -165,42 +167,45 @@ func lockMetrics() []Metric {
 	return []Metric{
 		{
 			Name: "list_retries", Heading: "list retries", Table: Details,
-			Of: func(r *result.Row) float64 { return told(r, r.ListRetries) },
+			Of: func(r *row) float64 { return reported(r, r.ListRetries) },
 		},
 		{
 			Name: "polls", Heading: "polls", Table: Details,
-			Of: func(r *result.Row) float64 { return told(r, r.Polls) },
+			Of: func(r *row) float64 { return reported(r, r.Polls) },
 		},
 		{
 			Name: "list_polls", Heading: "list polls", Table: Details,
-			Of: func(r *result.Row) float64 { return told(r, r.ListPolls) },
+			Of: func(r *row) float64 { return reported(r, r.ListPolls) },
 		},
 		{
 			Name: "leases_lost", Heading: "leases lost",
-			Of: func(r *result.Row) float64 { return told(r, r.LeasesLost) },
+			Of: func(r *row) float64 { return reported(r, r.LeasesLost) },
 		},
 		{
 			Name: "failed_releases", Heading: "failed releases", Table: Details,
-			Of: func(r *result.Row) float64 { return told(r, r.FailedReleases) },
+			Of: func(r *row) float64 { return reported(r, r.FailedReleases) },
 		},
 	}
 }
 
 // usageMetrics say what the server, the clients and the machine used.
 func usageMetrics() []Metric {
-	commands := func(r *result.Row) *int64 { return r.Commands }
-	background := func(r *result.Row) *result.Traffic { return r.Background }
-	server := func(r *result.Row) *float64 { return r.ServerCPU }
-	client := func(r *result.Row) *float64 { return r.ClientCPU }
+	commands := func(r *row) *int64 { return r.Commands }
+	background := func(r *row) *result.Traffic { return r.Background }
+	server := func(r *row) *float64 { return r.ServerCPU }
+	client := func(r *row) *float64 { return r.ClientCPU }
 
 	return []Metric{
 		{
 			Name: "commands_per_second", Heading: "commands/s", Unit: PerSecond, Table: Machine,
-			Of: where(commands, func(r *result.Row, n *int64) float64 { return ratio(float64(*n), r.Seconds) }),
+			Of: ofPart(commands, func(r *row, n *int64) float64 { return ratio(float64(*n), r.Seconds) }),
 		},
 		{
-			Name: "background_commands_per_second", Heading: "background commands/s", Unit: PerSecond, Table: Cost,
-			Of: where(background, func(r *result.Row, t *result.Traffic) float64 { return ratio(float64(t.Commands), r.Seconds) }),
+			Name: "background_commands_per_second", Heading: "background commands/s",
+			Unit: PerSecond, Table: Cost,
+			Of: ofPart(background, func(r *row, t *result.Traffic) float64 {
+				return ratio(float64(t.Commands), r.Seconds)
+			}),
 		},
 		{
 			Name: "server_us", Heading: "server", Unit: Microseconds, Table: Cost,
@@ -212,7 +217,7 @@ func usageMetrics() []Metric {
 		},
 		{
 			Name: "server_cpu", Heading: "server of a core", Unit: Percent, Table: Machine,
-			Of: where(server, func(r *result.Row, used *float64) float64 { return ratio(*used, r.Seconds) }),
+			Of: ofPart(server, func(r *row, used *float64) float64 { return ratio(*used, r.Seconds) }),
 		},
 		{
 			Name: "client_cpu", Heading: "client", Unit: Percent, Table: Machine,
@@ -220,51 +225,52 @@ func usageMetrics() []Metric {
 		},
 		{
 			Name: "others_cpu", Heading: "others", Unit: Percent, Table: Machine,
-			Of: ofCores(func(r *result.Row) *float64 { return r.OthersCPU }),
+			Of: ofCores(func(r *row) *float64 { return r.OthersCPU }),
 		},
 		{
 			Name: "stolen_cpu", Heading: "stolen", Unit: Percent, Table: Machine,
-			Of: ofCores(func(r *result.Row) *float64 { return r.StolenCPU }),
+			Of: ofCores(func(r *row) *float64 { return r.StolenCPU }),
 		},
 	}
 }
 
 // openMetrics say what an open loop did; rows of a closed loop have none of them.
 func openMetrics() []Metric {
-	open := func(of func(*result.Row) float64) func(*result.Row) float64 {
-		return where(func(r *result.Row) *result.Open { return r.Open }, func(r *result.Row, _ *result.Open) float64 { return of(r) })
+	open := func(of func(*row) float64) func(*row) float64 {
+		part := func(r *row) *result.Open { return r.Open }
+		return ofPart(part, func(r *row, _ *result.Open) float64 { return of(r) })
 	}
 
 	rates := []Metric{
 		{
 			Name: "offered_per_second", Heading: "offered/s", Unit: PerSecond, Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return ratio(float64(r.Open.Due), r.Seconds) }),
+			Of: open(func(r *row) float64 { return ratio(float64(r.Open.Due), r.Seconds) }),
 		},
 		{
 			Name: "reached_per_second", Heading: "reached/s", Unit: PerSecond, Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return ratio(float64(r.Open.Done), r.Seconds) }),
+			Of: open(func(r *row) float64 { return ratio(float64(r.Open.Done), r.Seconds) }),
 		},
 	}
-	service := latency("service_ms", func(r *result.Row) *result.Latency { return &r.ServiceMS }, shown{
+	service := latency("service_ms", func(r *row) *result.Latency { return &r.ServiceMS }, shown{
 		"p50": {heading: "service p50", table: OpenLoop},
 		"p99": {heading: "service p99", table: OpenLoop},
 	})
 	unserved := []Metric{
 		{
 			Name: "backlog", Heading: "backlog", Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return float64(r.Open.Backlog) }),
+			Of: open(func(r *row) float64 { return float64(r.Open.Backlog) }),
 		},
 		{
 			Name: "given_up", Heading: "given up", Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return float64(r.Open.GivenUp) }),
+			Of: open(func(r *row) float64 { return float64(r.Open.GivenUp) }),
 		},
 		{
 			Name: "late_share", Heading: "late", Unit: Percent, Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
+			Of: open(func(r *row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
 		},
 		{
 			Name: "left_over", Heading: "left over", Table: OpenLoop,
-			Of: open(func(r *result.Row) float64 { return float64(r.Open.LeftOver) }),
+			Of: open(func(r *row) float64 { return float64(r.Open.LeftOver) }),
 		},
 	}
 	return slices.Concat(rates, service, unserved)
@@ -284,10 +290,10 @@ type shown map[string]struct {
 }
 
 // latency makes the Metrics of a distribution: its parts, and how many times are in it.
-func latency(name string, of func(*result.Row) *result.Latency, in shown) []Metric {
+func latency(name string, of func(*row) *result.Latency, in shown) []Metric {
 	var all []Metric
 	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {
-		value := func(r *result.Row) float64 {
+		value := func(r *row) float64 {
 			l := of(r)
 			if l.Count == 0 {
 				return nan
@@ -295,17 +301,19 @@ func latency(name string, of func(*result.Row) *result.Latency, in shown) []Metr
 			return [...]float64{l.Mean, l.P50, l.P90, l.P99, l.P999, l.Max}[i]
 		}
 		all = append(all, Metric{
-			Name: name + "_" + part, Heading: in[part].heading, Unit: Milliseconds, Table: in[part].table, Of: value,
+			Name: name + "_" + part, Heading: in[part].heading,
+			Unit: Milliseconds, Table: in[part].table, Of: value,
 		})
 	}
-	return append(all, Metric{Name: name + "_count", Of: func(r *result.Row) float64 { return float64(of(r).Count) }})
+	count := func(r *row) float64 { return float64(of(r).Count) }
+	return append(all, Metric{Name: name + "_count", Of: count})
 }
 
 // traffic makes the Metrics of what connections carried for orders that began in the
 // measured time, for each purchase.
-func traffic(name, heading string, of func(*result.Row) *result.Traffic) []Metric {
-	per := func(pick func(*result.Traffic) int64) func(*result.Row) float64 {
-		return where(of, func(r *result.Row, t *result.Traffic) float64 {
+func traffic(name, heading string, of func(*row) *result.Traffic) []Metric {
+	per := func(pick func(*result.Traffic) int64) func(*row) float64 {
+		return ofPart(of, func(r *row, t *result.Traffic) float64 {
 			return ratio(float64(pick(t)), float64(r.WaitMS.Count))
 		})
 	}
@@ -325,8 +333,8 @@ func traffic(name, heading string, of func(*result.Row) *result.Traffic) []Metri
 	}
 }
 
-// told is a count that programs of --exec need not tell: NaN if they told none.
-func told(r *result.Row, n int64) float64 {
+// reported is a count that programs of --exec may report: NaN if they reported none.
+func reported(r *row, n int64) float64 {
 	if n == 0 && r.Elsewhere {
 		return nan
 	}
@@ -334,20 +342,20 @@ func told(r *result.Row, n int64) float64 {
 }
 
 // perPurchase turns processor time in seconds into microseconds for each purchase.
-func perPurchase(of func(*result.Row) *float64) func(*result.Row) float64 {
-	return where(of, func(r *result.Row, used *float64) float64 { return ratio(1e6**used, float64(r.Made())) })
+func perPurchase(of func(*row) *float64) func(*row) float64 {
+	return ofPart(of, func(r *row, used *float64) float64 { return ratio(1e6**used, float64(r.Purchases())) })
 }
 
 // ofCores turns processor time in seconds into a share of all cores.
-func ofCores(of func(*result.Row) *float64) func(*result.Row) float64 {
-	return where(of, func(r *result.Row, used *float64) float64 { return ratio(*used, r.Seconds*float64(r.Cores)) })
+func ofCores(of func(*row) *float64) func(*row) float64 {
+	return ofPart(of, func(r *row, used *float64) float64 { return ratio(*used, r.Seconds*float64(r.Cores)) })
 }
 
-// where makes a number from what some rows lack: for these it is NaN.
-func where[T any](of func(*result.Row) *T, number func(*result.Row, *T) float64) func(*result.Row) float64 {
-	return func(r *result.Row) float64 {
-		if t := of(r); t != nil {
-			return number(r, t)
+// ofPart computes a number from a part of a row. It is NaN for rows without that part.
+func ofPart[T any](part func(*row) *T, number func(*row, *T) float64) func(*row) float64 {
+	return func(r *row) float64 {
+		if p := part(r); p != nil {
+			return number(r, p)
 		}
 		return nan
 	}

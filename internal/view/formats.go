@@ -87,7 +87,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := r.Problem()
-		if problem == "" && r.Made() == 0 {
+		if problem == "" && r.Purchases() == 0 {
 			problem = "bought nothing"
 		}
 		if problem != "" {
@@ -96,7 +96,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 			continue
 		}
 		err = errors.Join(err, out.Write(&benchfmt.Result{
-			Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Made()), Values: benchmarkValues(r),
+			Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Purchases()), Values: benchmarkValues(r),
 		}))
 	}
 	return err
@@ -115,7 +115,7 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 
 func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 	const ns = 1e6 // in a millisecond
-	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Made()), Unit: "ns/op"}}
+	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Purchases()), Unit: "ns/op"}}
 	for _, of := range []struct {
 		metric, unit string
 		times        float64
