@@ -29,13 +29,16 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 		Funds: 10 * maxPrice, // more than its purchases cost
 		Empty: true,
 	}}
-	o.Keep, o.History = false, ""
+	o.Keep = false
+	o.History = ""
+
 	// Of the seller's second listing.
 	acquired := holdpoint.Each(nil, holdpoint.Point{At: step.Acquired, After: step.Written})
 	waiting := holdpoint.At(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
 	gates := map[role]*holdpoint.Gate{seller: acquired, buyer: waiting}
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
+
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o.Servers.Market = o.Servers.Market.WithWrap(
@@ -59,6 +62,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 			return err
 		})
 	}
+
 	if row.Audit.Done && !row.Audit.OK && context.Cause(allowed) == nil {
 		err = errors.Join(err, fmt.Errorf("%w: %v", ErrWrong, row.Audit.Problems))
 	}
@@ -131,9 +135,13 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	return err
 }
 
-func (m *measurement) rehearse(ctx context.Context, acquired, waiting *holdpoint.Gate) (refused float64, err error) {
+// rehearse makes each operation of a row once.
+func (m *measurement) rehearse(
+	ctx context.Context, acquired, waiting *holdpoint.Gate,
+) (refused float64, err error) {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
+
 	if err := seller.listNext(ctx); err != nil {
 		return 0, err
 	}
@@ -144,18 +152,21 @@ func (m *measurement) rehearse(ctx context.Context, acquired, waiting *holdpoint
 	if len(orders) != 1 {
 		return 0, fmt.Errorf("browsing finds %d listings after one was made", len(orders))
 	}
+
 	if err := buyer.purchase(ctx, orders[0]); err != nil {
 		return 0, fmt.Errorf("purchase: %w", err)
 	}
 	if err := buyer.purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return 0, fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
+
 	if err := rehearseWaiting(ctx, seller, buyer, acquired, waiting); err != nil {
 		return 0, err
 	}
 	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
 		return 0, err
 	}
+
 	const lasts = 100 * time.Millisecond
 	for began := time.Now(); m.Subject.Elsewhere() && time.Since(began) < lasts; refused++ {
 		_ = buyer.purchase(ctx, orders[0]) // it is gone: see above
@@ -168,13 +179,16 @@ func (m *measurement) rehearse(ctx context.Context, acquired, waiting *holdpoint
 // as in a row. A lock that does not report step.Waiting times out instead.
 func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *holdpoint.Gate) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
-	listing, buying := make(chan error, 1), make(chan error, 1)
+	listing := make(chan error, 1)
+	buying := make(chan error, 1)
+
 	go func() { listing <- seller.listNext(ctx) }()
 	select {
 	case <-acquired.Reached():
 	case err := <-listing: // it takes no locks
 		return err
 	}
+
 	go func() { buying <- buyer.purchase(ctx, o) }()
 	var bought error
 	select {
@@ -184,6 +198,7 @@ func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiti
 	case bought = <-buying:
 		acquired.Open()
 	}
+
 	if err := <-listing; fatal(err) {
 		return fmt.Errorf("list: %w", err)
 	}

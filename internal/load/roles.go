@@ -200,10 +200,11 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 	if p.Rate == 0 {
 		return nil
 	}
-	sellersPause := min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks)
-	slo := int64(cmp.Or(o.SLO, math.MaxInt64))
 	return &openLoop{
-		schedule: schedule{rate: p.Rate, seed: o.Seed}, slo: slo, sellersPause: sellersPause, alarms: alarm.New,
+		schedule:     schedule{rate: p.Rate, seed: o.Seed},
+		slo:          int64(cmp.Or(o.SLO, math.MaxInt64)),
+		sellersPause: min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks),
+		alarms:       alarm.New,
 	}
 }
 
@@ -254,7 +255,8 @@ func (b *openBuyer) await(asked time.Time) bool {
 // fill tries listings until the order has bought one or is out of patience. It
 // reports the same as next.
 func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
-	taken, until := time.Now(), asked.Add(patience)
+	taken := time.Now()
+	until := asked.Add(patience)
 	for !b.m.window.stopped.Load() {
 		if time.Now().After(until) {
 			b.ended(asked, givenUp, givenUpInTime)
@@ -264,10 +266,12 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 			time.Sleep(pause)
 			continue
 		}
+
 		o := b.offers[0]
 		b.offers = b.offers[1:]
 		err := b.w.order(ctx, o, asked, time.Now())
 		b.m.check(ctx, err)
+
 		switch {
 		case err == nil:
 			b.w.market.missing.Add(1)
@@ -314,8 +318,12 @@ func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	n := &t.count
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	return &result.Open{
-		Due: all, Done: n[fulfilledInTime], Backlog: all - n[fulfilledInTime] - n[givenUpInTime], GivenUp: n[givenUp],
-		Late:     n[late] + all - n[fulfilled], // those not made were given up, or not done when the row ended
+		Due:     all,
+		Done:    n[fulfilledInTime],
+		Backlog: all - n[fulfilledInTime] - n[givenUpInTime],
+		GivenUp: n[givenUp],
+		// Those not fulfilled were given up, or not done when the row ended.
+		Late:     n[late] + all - n[fulfilled],
 		LeftOver: n[leftOver],
 	}
 }

@@ -21,29 +21,39 @@ const (
 	// How far buyers' busy time over the time that they were there is from 1.
 	timesOff = 0.02
 	// How far waits followed to their end over their parts within the row are from 1.
-	tailOff               = 0.1
-	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
+	tailOff = 0.1
+	// Purchases of the second half over those of the first.
+	steadyLow  = 0.8
+	steadyHigh = 1.25
 	// Orders of the warm-up made in the measured time over those that fell due in it.
 	leftOverShare = 0.01
 )
 
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime)
-	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
-	r.Elsewhere = m.Subject.Elsewhere()
-	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
+	r := result.Row{
+		Point:     m.point,
+		Status:    m.window.status,
+		Elsewhere: m.Subject.Elsewhere(),
+		Seconds:   max(0, time.Duration(m.window.until.Load()).Seconds()),
+		PerBuyer:  []int64{},
+	}
+
 	var present, busy time.Duration
 	for _, w := range m.all() {
 		t.add(w.tally)
 		if w.role == buyer {
 			r.PerBuyer = append(r.PerBuyer, w.tally.count[bought])
-			present, busy = present+w.tally.present, busy+w.tally.busy
+			present += w.tally.present
+			busy += w.tally.busy
 		}
 	}
-	m.fill(&r, t)
 	if m.open == nil && r.Seconds > 0 {
-		r.BusyBuyers, r.PresentBuyer = busy.Seconds()/r.Seconds, present.Seconds()/r.Seconds
+		r.BusyBuyers = busy.Seconds() / r.Seconds
+		r.PresentBuyer = present.Seconds() / r.Seconds
 	}
+
+	m.fill(&r, t)
 	m.warn(&r, t)
 	m.addUsage(&r, t)
 	if r.Elsewhere {
@@ -65,18 +75,27 @@ func asStored(r result.Row) (kept result.Row) {
 	return kept
 }
 
+// fill stores what the workers counted and timed, and what their connections carried.
 func (m *measurement) fill(r *result.Row, t *tally) {
 	n := &t.count
-	r.Listed, r.Bought = n[listed], n[bought]
-	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
-	r.Refused, r.ContendedBeside, r.Unknown = t.refused, n[contendedBeside], n[unknown]
-	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
+	r.Listed = n[listed]
+	r.Bought = n[bought]
 	if m.open != nil {
 		r.Bought -= n[leftOver]
 	}
+	r.Retries = n[retries]
+	r.ListRetries = n[listRetries]
+	r.Polls = n[polls]
+	r.ListPolls = n[listPolls]
+	r.Refused = t.refused
+	r.ContendedBeside = n[contendedBeside]
+	r.Unknown = n[unknown]
+	r.LeasesLost = n[leasesLost]
+	r.FailedReleases = n[failedReleases]
 	if int(n[broke]) < len(m.buyers) { // otherwise the load ended with the last buyer
 		r.Cut = m.cut
 	}
+
 	r.WaitMS = latency(&t.took[purchaseTime])
 	r.ServiceMS = latency(&t.took[serviceTime])
 	r.GivenUpMS = latency(&t.took[refusedTime])
@@ -85,14 +104,16 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if r.WaitMS.Count > 0 {
 		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
 	}
-	// Into memory.
+	// It cannot fail: it is encoded into memory.
 	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	r.Histogram = string(histogram)
+
 	if r.Seconds > 0 {
-		step := time.Duration(m.window.interval()).Seconds()
-		began := min(courseIntervals, int(math.Ceil(r.Seconds/step)))
-		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
+		r.CourseSeconds = time.Duration(m.window.interval()).Seconds()
+		began := min(courseIntervals, int(math.Ceil(r.Seconds/r.CourseSeconds)))
+		r.Course = slices.Clone(t.course[:began])
 	}
+
 	sharing := m.market.shared.Load()
 	if !sharing {
 		r.Market = carried(t.traffic.market)
@@ -100,6 +121,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if t.traffic.lockServers != (redisconn.Counts{}) { // otherwise the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
+
 	if r.Seconds > 0 {
 		r.Background = carried(m.last.background.Sub(m.first.background))
 		if all := carried(m.last.market.Sub(m.first.market)); !sharing {
@@ -110,18 +132,26 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 }
 
 func carried(c redisconn.Counts) *result.Traffic {
-	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
+	return &result.Traffic{
+		RoundTrips: c.RoundTrips,
+		Commands:   c.Commands,
+		Bytes:      c.BytesSent + c.BytesReceived,
+	}
 }
 
+// warn adds the warnings about what was counted. Those of processor time come from addUsage.
 func (m *measurement) warn(r *result.Row, t *tally) {
 	warn := func(is bool, code result.Code, value float64) {
 		if is {
 			r.Warn(code, value, "")
 		}
 	}
-	buyers, penniless := int64(len(m.buyers)), t.count[broke]
+
+	buyers := int64(len(m.buyers))
+	penniless := t.count[broke]
 	warn(penniless == buyers, result.AllBroke, 0)
 	warn(penniless > 0 && penniless < buyers, result.SomeBroke, float64(penniless))
+
 	var clipped int64
 	for _, k := range t.took {
 		clipped += k.clipped
@@ -131,13 +161,16 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	warn(t.count[fromWarmup] > 0, result.WarmupUnderway, float64(t.count[fromWarmup]))
 	if o := r.Open; o != nil {
 		waited := o.LeftOver > buyers // and were not only under way
-		warn(waited && float64(o.LeftOver) > leftOverShare*float64(o.Due), result.LeftOver, float64(o.LeftOver))
+		many := float64(o.LeftOver) > leftOverShare*float64(o.Due)
+		warn(waited && many, result.LeftOver, float64(o.LeftOver))
 	}
+
 	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
 	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
 	silent := m.market.silent
 	warn(silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
 	warn(withoutPurchase(r), result.NothingBought, 0)
+
 	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
 		return
 	}
@@ -145,10 +178,13 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 		r.Warn(result.TooFew, float64(r.Bought), "")
 		return
 	}
-	steadiness, gone := r.Steadiness(), r.Refused[market.Reason(market.ErrNotListed)]
+
+	steadiness := r.Steadiness()
+	gone := r.Refused[market.Reason(market.ErrNotListed)]
+	soldOut := steadiness < steadyLow && gone > r.Bought && m.point.Hot == 0
 	warn(steadiness < steadyLow || steadiness > steadyHigh, result.Unsteady, steadiness)
-	warn(steadiness < steadyLow && gone > r.Bought && m.point.Hot == 0,
-		result.OutOfStock, float64(gone)/float64(gone+r.Bought))
+	warn(soldOut, result.OutOfStock, float64(gone)/float64(gone+r.Bought))
+
 	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
 	warn(m.open == nil && math.Abs(whole-1) > tailOff, result.ShortForTail, whole)
 }
@@ -162,8 +198,13 @@ func latency(t *durations) result.Latency {
 		return min(inMS(t.longest), float64(nearestRank(t.histogram, perMille))/1000)
 	}
 	return result.Latency{
-		Mean: inMS(t.sum) / float64(n), P50: percentile(500), P90: percentile(900), P99: percentile(990),
-		P999: percentile(999), Max: inMS(t.longest), Count: n,
+		Mean:  inMS(t.sum) / float64(n),
+		P50:   percentile(500),
+		P90:   percentile(900),
+		P99:   percentile(990),
+		P999:  percentile(999),
+		Max:   inMS(t.longest),
+		Count: n,
 	}
 }
 
@@ -191,6 +232,7 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	for _, r := range rows {
 		bought[r.Strategy] += r.Purchases()
 	}
+
 	for _, r := range rows {
 		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0

@@ -49,7 +49,9 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	return row, err
 }
 
+// drive is the whole life of a row: its market is seeded, loaded by load, audited and removed.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
+	// The audit and the removal come after an interrupt, too.
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
 		// half a market, perhaps without its note, is no use to anybody
@@ -60,6 +62,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 			}
 		}
 	}()
+
 	err = m.market.unserved(m.prepare(ctx))
 	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
@@ -69,10 +72,12 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 		m.window.stop(stored.Incomplete)
 		return m.row(), err
 	}
+
 	loading := load()
 	closing := m.close()           // also after a load that failed
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
+
 	if cluster := m.market.cluster; cluster != nil {
 		// The market may have another master by now; if nobody says so, the audit fails.
 		_ = cluster.Refresh(lasting)
@@ -82,6 +87,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 		row.Audit, auditing = m.audit(lasting, &row)
 		err = errors.Join(err, auditing)
 	}
+
 	if errors.Is(err, ErrKeysLost) { // an audit or a history would blame the strategy
 		return row, errors.Join(err, m.history.Abandon())
 	}
@@ -150,6 +156,7 @@ func (m *measurement) prepare(ctx context.Context) (err error) {
 
 func (m *measurement) connect(ctx context.Context) (err error) {
 	workers := m.all()
+
 	for _, w := range workers {
 		w.history, err = m.history.Worker()
 		if err != nil {
@@ -159,14 +166,17 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 	if err := m.market.stockUp(ctx, workers); err != nil {
 		return err
 	}
+
 	for _, w := range workers {
 		if err := w.connect(ctx); err != nil {
 			return fmt.Errorf("connect %s %d: %w", w.role, w.number+1, err)
 		}
 	}
+
+	// Programs start side by side, and only then is each waited for.
 	for _, w := range workers {
 		program, is := w.purchaser.(interface{ Ready(context.Context) error })
-		if is && err == nil { // all others start meanwhile
+		if is && err == nil {
 			err = program.Ready(ctx)
 		}
 	}
@@ -186,10 +196,12 @@ func (m *measurement) work(ctx context.Context) {
 	// An operation outlives an interrupt, so that it can end well, but not its limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+
 	m.openMeter(ctx)
 	if m.meter.conn != nil {
 		defer m.meter.conn.Close() // it has only read
 	}
+
 	m.first = m.read()
 	m.window.begin(m.Warmup, m.Duration)
 	defer context.AfterFunc(ctx, func() { m.window.stop(stored.Interrupted) })()
@@ -212,7 +224,9 @@ func (m *measurement) work(ctx context.Context) {
 		buyers.Wait()
 		m.window.stop(stored.Complete)
 	})
+
 	m.watch()
+
 	limit := m.limit(m.point)
 	if m.window.status == stored.Incomplete { // it does not change any more
 		limit = failedGrace
@@ -232,8 +246,11 @@ func (m *measurement) watch() {
 		case <-m.window.over:
 		}
 	}
+
 	<-m.window.over
 	m.last = m.read()
+
+	// The loaded end: until the operations of the measured time have ended, or the limit.
 	limit := time.Now().Add(m.limit(m.point))
 	if m.open != nil {
 		limit = limit.Add(patience)

@@ -31,7 +31,8 @@ func (t *durations) note(d time.Duration) {
 	if t.histogram == nil {
 		return
 	}
-	t.sum, t.longest = t.sum+d, max(t.longest, d)
+	t.sum += d
+	t.longest = max(t.longest, d)
 	if d > longestTime {
 		d = longestTime
 		t.clipped++
@@ -41,7 +42,9 @@ func (t *durations) note(d time.Duration) {
 
 func (t *durations) add(b *durations) {
 	if b.histogram != nil {
-		t.sum, t.longest, t.clipped = t.sum+b.sum, max(t.longest, b.longest), t.clipped+b.clipped
+		t.sum += b.sum
+		t.longest = max(t.longest, b.longest)
+		t.clipped += b.clipped
 		t.histogram.Merge(b.histogram)
 	}
 }
@@ -127,9 +130,13 @@ func (t *tally) add(b *tally) {
 	for k := range b.took {
 		t.took[k].add(&b.took[k])
 	}
-	t.lockHold, t.traffic = t.lockHold+b.lockHold, t.traffic.add(b.traffic)
-	t.present, t.busy = t.present+b.present, t.busy+b.busy
-	t.orders, t.ordersWhole = t.orders+b.orders, t.ordersWhole+b.ordersWhole
+
+	t.lockHold += b.lockHold
+	t.traffic = t.traffic.add(b.traffic)
+	t.present += b.present
+	t.busy += b.busy
+	t.orders += b.orders
+	t.ordersWhole += b.ordersWhole
 	for i, n := range b.course {
 		t.course[i] += n
 	}
@@ -160,6 +167,7 @@ func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
 	if !t.window.holds(s.asked) {
 		return false
 	}
+
 	t.count[failedReleases] += int64(receipt.ReleasesFailed)
 	if receipt.LeaseLost {
 		t.count[leasesLost]++
@@ -182,6 +190,7 @@ func (t *tally) listed(s span, receipt market.Receipt, err error) {
 	if !t.operation(s, receipt, err) {
 		return
 	}
+
 	t.count[listRetries] += int64(receipt.Retries)
 	t.count[listPolls] += int64(receipt.Polls)
 	if market.Reason(err) == market.Reason(market.ErrContended) {
@@ -205,6 +214,7 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 	if !t.operation(s, receipt, err) {
 		return
 	}
+
 	t.ordersWhole += time.Duration(s.end - s.start)
 	t.count[retries] += int64(receipt.Retries)
 	t.count[polls] += int64(receipt.Polls)
@@ -245,7 +255,8 @@ func newWindow() *window {
 
 // begin fixes when the window begins and when it ends. No worker works yet.
 func (w *window) begin(warmup, length time.Duration) {
-	w.from, w.length = time.Now().Add(warmup), length
+	w.from = time.Now().Add(warmup)
+	w.length = length
 	w.until.Store(int64(length))
 }
 
