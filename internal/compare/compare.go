@@ -112,6 +112,7 @@ func Of(run *runs.Run) []Comparison {
 	if c.Margin == nil {
 		return nil
 	}
+
 	type measured struct {
 		strategy, place string
 		round           int
@@ -121,11 +122,14 @@ func Of(run *runs.Run) []Comparison {
 		r := &run.Rows[i]
 		rows[measured{r.Strategy, r.Place(), r.Trial}] = r
 	}
-	pairs, places := Pairs(c), c.Places()
+
+	pairs := Pairs(c)
+	places := c.Places()
+	each := confidence(len(pairs) * len(places))
 	var all []Comparison
 	for _, place := range places {
 		for _, ab := range pairs {
-			p := pair{Comparison: Comparison{A: ab[0], B: ab[1], Place: place, Confidence: confidence(len(pairs) * len(places))}}
+			p := pair{Comparison: Comparison{A: ab[0], B: ab[1], Place: place, Confidence: each}}
 			for round := 1; round <= c.Trials; round++ {
 				p.add(rows[measured{p.A, place, round}], rows[measured{p.B, place, round}])
 			}
@@ -139,11 +143,13 @@ func Of(run *runs.Run) []Comparison {
 // doubt makes all comparisons undecided if a strategy differs from itself.
 func doubt(all []Comparison) {
 	for _, c := range all {
-		same := result.Point{Strategy: c.A}.Spec() == result.Point{Strategy: c.B}.Spec()
+		spec := result.Point{Strategy: c.A}.Spec()
+		same := spec == result.Point{Strategy: c.B}.Spec()
 		if same && (c.Verdict == Faster || c.Verdict == Slower) {
-			reason := fmt.Sprintf("%s was %s than itself at %s", result.Point{Strategy: c.A}.Spec(), c.Verdict, c.Place)
+			reason := fmt.Sprintf("%s was %s than itself at %s", spec, c.Verdict, c.Place)
 			for i := range all {
-				all[i].Verdict, all[i].Reason = Undecided, reason
+				all[i].Verdict = Undecided
+				all[i].Reason = reason
 			}
 			return
 		}
@@ -152,9 +158,8 @@ func doubt(all []Comparison) {
 
 type pair struct {
 	Comparison
-	// purchases/s, and the logarithms of their ratios: swapping A and B only
-	// changes their sign
-	ofA, ofB, logs []float64
+	ofA, ofB []float64 // purchases/s
+	logs     []float64 // of their ratios: swapping A and B only changes the sign
 }
 
 // Stands for the rate of a row without a purchase, which is slower than any other.
@@ -173,24 +178,34 @@ func (p *pair) add(a, b *result.Row) {
 		p.Disturbed = append(p.Disturbed, took)
 		return
 	}
-	p.ofA, p.ofB = append(p.ofA, a.PerSecond()), append(p.ofB, b.PerSecond())
-	p.logs = append(p.logs, math.Log(max(a.PerSecond(), leastRate))-math.Log(max(b.PerSecond(), leastRate)))
+
+	p.ofA = append(p.ofA, a.PerSecond())
+	p.ofB = append(p.ofB, b.PerSecond())
+	logRate := func(r *result.Row) float64 { return math.Log(max(r.PerSecond(), leastRate)) }
+	p.logs = append(p.logs, logRate(a)-logRate(b))
 }
 
 func (p *pair) judge(planned int, margin float64) Comparison {
-	c, nan := p.Comparison, math.NaN()
-	c.PerSecondA, c.PerSecondB, c.Ratio, c.Low, c.High, c.Verdict = nan, nan, nan, nan, nan, Undecided
+	c := p.Comparison
+	nan := math.NaN()
+	c.PerSecondA, c.PerSecondB = nan, nan
+	c.Ratio, c.Low, c.High = nan, nan, nan
+	c.Verdict = Undecided
 	if c.Reason != "" {
 		return c
 	}
+
 	i := median(p.logs, c.Confidence)
 	c.Rounds = i.N
 	if i.N > 0 {
-		c.PerSecondA, c.PerSecondB, c.Ratio = Median(p.ofA).Center, Median(p.ofB).Center, math.Exp(i.Center)
+		c.PerSecondA = Median(p.ofA).Center
+		c.PerSecondB = Median(p.ofB).Center
+		c.Ratio = math.Exp(i.Center)
 	}
 	if i.Known() {
 		c.Low, c.High = math.Exp(i.Low), math.Exp(i.High)
 	}
+
 	disturbed := len(c.Disturbed)
 	switch {
 	case disturbed > 0 && !i.Known():
@@ -200,17 +215,18 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	case !i.Known():
 		c.Reason = fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*c.Confidence)
 	default:
-		c.Verdict = word(c.Low, c.High, margin)
+		c.Verdict = verdictOf(c.Low, c.High, margin)
 	}
+
 	if c.PerSecondA == 0 || c.PerSecondB == 0 {
 		c.Ratio, c.Low, c.High = nan, nan, nan
 	}
 	return c
 }
 
-// word says what the interval of a ratio means. Ratios between 1/(1+margin) and
+// verdictOf is what the interval of a ratio means. Ratios between 1/(1+margin) and
 // 1+margin are no difference.
-func word(low, high, margin float64) Verdict {
+func verdictOf(low, high, margin float64) Verdict {
 	switch {
 	case low >= 1/(1+margin) && high <= 1+margin:
 		return NoDifference
@@ -254,8 +270,15 @@ func median(values []float64, confidence float64) Interval {
 	for i, v := range values {
 		mirrored[i] = -v
 	}
-	up, down := summary(slices.Clone(values), confidence), summary(mirrored, confidence)
-	i := Interval{Center: up.Center, Low: min(up.Lo, -down.Hi), High: max(up.Hi, -down.Lo), N: len(values)}
+
+	up := summary(slices.Clone(values), confidence)
+	down := summary(mirrored, confidence)
+	i := Interval{
+		Center: up.Center,
+		Low:    min(up.Lo, -down.Hi),
+		High:   max(up.Hi, -down.Lo),
+		N:      len(values),
+	}
 	if !i.Known() {
 		i.Low, i.High = math.Inf(-1), math.Inf(1)
 	}

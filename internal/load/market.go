@@ -150,11 +150,13 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
+
 	m.kept = readKeeping(ctx, conn)
 	m.cluster = conn.Cluster()
 	if m.cluster != nil {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
+
 	err = marketstore.Seed(ctx, conn.Client, m.Keys, opening(m.point))
 	if errors.Is(err, marketstore.ErrUnclaimed) && redisconn.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
@@ -175,9 +177,16 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 	if evicted > 0 {
 		row.Warn(result.Evicted, float64(evicted), "")
 	}
+
 	a := result.Audit{
-		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
-		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
+		Done:          true,
+		OK:            v.OK(),
+		Items:         v.Items,
+		Funds:         v.Funds,
+		ItemProblems:  v.ItemProblems,
+		MoneyProblems: v.MoneyProblems,
+		Applied:       v.Applied,
+		NotApplied:    v.NotApplied,
 	}
 	for _, problem := range v.Problems {
 		a.Problems = append(a.Problems, problem.Text)
@@ -187,7 +196,8 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 
 func (m *measurement) ledgers() (all []*market.Ledger, last market.ItemID) {
 	for _, w := range m.all() {
-		all, last = append(all, w.ledger), max(last, w.ledger.LastMinted())
+		all = append(all, w.ledger)
+		last = max(last, w.ledger.LastMinted())
 	}
 	return all, last
 }
@@ -273,12 +283,14 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 		return err
 	}
 	defer conn.Close()
+
 	made, err := marketstore.ReadNote(ctx, conn.Client, m.Keys)
-	// the server may have lost the note
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, marketstore.ErrNote) {
+	noteLost := errors.Is(err, redis.Nil) || errors.Is(err, marketstore.ErrNote)
+	if err != nil && !noteLost {
 		return err
 	}
-	made.Accounts, made.Items = opening(m.point).Accounts, max(last, made.Items)
+	made.Accounts = opening(m.point).Accounts
+	made.Items = max(last, made.Items)
 	_, err = marketstore.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
 	return err
 }
@@ -289,6 +301,7 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
+
 	all := []redisconn.Dialer{m.Servers.Market}
 	if m.cluster != nil {
 		all = nil
@@ -296,6 +309,7 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 			all = append(all, redisconn.To(master))
 		}
 	}
+
 	var left []string
 	for _, dialer := range all {
 		conn, err := dialer.Dial(ctx)
@@ -311,11 +325,12 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 			left = append(left, keys.Val())
 		}
 	}
+
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s left %d, such as %s; its lock's Keys have to list every key that it makes, under the prefix",
-		ErrUndeclared, m.Subject, len(left), slices.Min(left))
+	return fmt.Errorf("%w: %s left %d, such as %s; its lock's Keys have to list every key that it makes, "+
+		"under the prefix", ErrUndeclared, m.Subject, len(left), slices.Min(left))
 }
 
 // How often a row checks that its server still has the keys that only the run removes.

@@ -75,7 +75,8 @@ func values(axes []runs.Axis, i int) []float64 {
 func (p *Point) judge() {
 	for _, g := range p.Groups {
 		beaten := slices.ContainsFunc(p.Comparisons, func(c compare.Comparison) bool {
-			return c.A == g.Strategy && c.Verdict == compare.Slower || c.B == g.Strategy && c.Verdict == compare.Faster
+			return c.A == g.Strategy && c.Verdict == compare.Slower ||
+				c.B == g.Strategy && c.Verdict == compare.Faster
 		})
 		if !beaten && g.Problem() == "" {
 			p.Best = append(p.Best, g.Strategy)
@@ -84,14 +85,18 @@ func (p *Point) judge() {
 	if len(p.Groups) < 2 {
 		return
 	}
-	byRate := func(a, b runs.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
-	slowest, fastest := slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy
+
+	byRate := func(a, b runs.Group) int {
+		return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center)
+	}
+	slowest := slices.MinFunc(p.Groups, byRate).Strategy
+	fastest := slices.MaxFunc(p.Groups, byRate).Strategy
 	for _, c := range p.Comparisons {
-		if c.A == fastest && c.B == slowest {
-			c = c.Reversed()
-		}
-		if c.A == slowest && c.B == fastest {
-			p.Loss = &c
+		switch {
+		case c.A == slowest && c.B == fastest:
+			p.Loss = new(c)
+		case c.A == fastest && c.B == slowest:
+			p.Loss = new(c.Reversed())
 		}
 	}
 }
