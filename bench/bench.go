@@ -3,9 +3,9 @@
 //
 // [Measure] measures one row: a result.Point under [Options]. A seller mints items in
 // batches and lists each; a buyer looks at listings and orders each at the price it saw.
-// Minting and looking are not measured. Each worker owns its connection, its Purchaser, its tally and its ledger, so that
-// workers share no mutex. The driver prints nothing between two operations, and its
-// tallies allocate next to nothing.
+// Minting and looking are not measured. Each worker owns its connection, its Purchaser,
+// its tally and its ledger, so that workers share no mutex. The driver prints nothing
+// between two operations, and its tallies allocate next to nothing.
 //
 // A row begins with items listed (those of reproduce with none), warms up for a fixed
 // time, and measures for a time T. Then the load goes on, uncounted, until each
@@ -52,10 +52,12 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// Options are how a row is measured. The zero value measures for 10 s on a server of its own.
+// Options are how a row is measured. The zero value measures for 10 s on a server of its
+// own.
 type Options struct {
-	// URL is the server's, such as "redis://localhost:6379/2". If it is empty, Measure starts a
-	// private redis-server or, where there is none, miniredis, whose numbers are not Redis's.
+	// URL is the server's, such as "redis://localhost:6379/2". If it is empty, Measure
+	// starts a private redis-server or, where there is none, miniredis, whose numbers are
+	// not Redis's.
 	URL string
 
 	Load     result.Load   // zero: the usual market
@@ -70,7 +72,8 @@ type Options struct {
 	// Private: the server at URL ends with the row: keys may stay, and Measure looks for those
 	// that nobody declared.
 	Private bool
-	// History is a folder for a record of all trade, which 'marketsim check' judges; empty: none.
+	// History is a folder for a record of all trade, which 'marketsim check' judges; empty:
+	// none.
 	History string
 }
 
@@ -78,15 +81,16 @@ type Options struct {
 var (
 	// ErrPoint: the mix, the load and the options do not fit together, as the message says.
 	ErrPoint = load.ErrPoint
-	// ErrKeysLost: the server lost keys of the row, so that nothing can be said about the Purchaser.
+	// ErrKeysLost: the server lost keys of the row, so that nothing can be said about the
+	// Purchaser.
 	ErrKeysLost = load.ErrKeysLost
 	// ErrUndeclared: a private server was left with keys under no name of market.Keys.
 	ErrUndeclared = load.ErrUndeclared
 )
 
-// Measure measures one row with the Purchasers that open makes: it seeds a market, loads it,
-// audits it and removes it. When ctx ends, the operations in flight are finished, and the row is
-// audited and removed all the same; its status is then "interrupted".
+// Measure measures one row with the Purchasers that open makes: it seeds a market, loads
+// it, audits it and removes it. When ctx ends, the operations in flight are finished, and
+// the row is audited and removed all the same; its status is then "interrupted".
 //
 // An error means that the environment failed: the row holds what was measured until then,
 // "incomplete", and audited if that was possible. A market that the audit found wrong is no

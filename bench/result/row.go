@@ -1,8 +1,8 @@
 // Package result holds what a measurement came to. It measures nothing: package bench does.
 //
-// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load.
-// A [Row] is one measurement of it, and what marketsim stores as JSON. A [Warning] of a row is
-// a code and a value, for which marketsim's reports have the words.
+// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A
+// [Row] is one measurement of it, and what marketsim stores as JSON. A [Warning] of a row
+// is a code and a value, for which marketsim's reports have the words.
 package result
 
 import (
@@ -115,7 +115,8 @@ func (l Load) String() string {
 type Row struct {
 	Point
 	Trial int `json:"trial"` // from 1
-	// Status is "complete", "incomplete" (the environment failed) or "interrupted" (by the user).
+	// Status is "complete", "incomplete" (the environment failed) or "interrupted" (by the
+	// user).
 	Status  string  `json:"status"`
 	Seconds float64 `json:"seconds"` // measured time
 	// Elsewhere: programs of --exec traded, which tell nothing of their locks and
@@ -382,7 +383,8 @@ func (r *Row) Steadiness() float64 {
 	return min(second/first, 1000) // no infinity: JSON has none
 }
 
-// EnoughPurchases reports whether a row has so many that its halves and tails say something.
+// EnoughPurchases reports whether a row has so many that its halves and tails say
+// something.
 func (r *Row) EnoughPurchases() bool { return r.Bought >= 250 }
 
 // Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought

@@ -39,9 +39,9 @@ func keysOf(t *testing.T, row result.Row) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// TestEachFieldIsSeenOrLeftOut fails for a new field of Row until somebody has said whether
-// it is known of the programs of --exec: what marketsim does not see must not be stored as 0.
-// It is then named here, or in Row.MarshalJSON.
+// TestEachFieldIsSeenOrLeftOut fails for a new field of Row until somebody has said
+// whether it is known of the programs of --exec: what marketsim does not see must not be
+// stored as 0. It is then named here, or in Row.MarshalJSON.
 func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
 	seen := strings.Fields("audit bought elsewhere given_up_ms list_ms listed mix per_buyer refused seconds " +
 		"status strategy trial unknown wait_ms")
@@ -73,7 +73,8 @@ func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
 	}
 }
 
-// TestNoMetricOfWhatIsUntold: what is not stored of a row of programs is no number, and not 0.
+// TestNoMetricOfWhatIsUntold: what is not stored of a row of programs is no number, and
+// not 0.
 func TestNoMetricOfWhatIsUntold(t *testing.T) {
 	var zero []string
 	for _, m := range metric.All() {

@@ -342,8 +342,8 @@ func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
-// A silenceMeter finds the longest time in which nothing came from a server, by looking again
-// and again at how many bytes have come so far. Times are on the window's clock.
+// A silenceMeter finds the longest time in which nothing came from a server, by looking
+// again and again at how many bytes have come so far. Times are on the window's clock.
 type silenceMeter struct {
 	received int64 // bytes, as of the last look
 	came     int64 // when a look last found more of them

@@ -137,7 +137,8 @@ func (o Options) checkDelays(p result.Point) *PointError {
 	return nil
 }
 
-// delays reports whether a row can delay something by so much: not at all, or exactly enough.
+// delays reports whether a row can delay something by so much: not at all, or exactly
+// enough.
 func delays(ms float64, most time.Duration) bool {
 	d := milliseconds(ms)
 	return ms == 0 || d >= MinWait && d <= most

@@ -62,8 +62,8 @@ func (m *measurement) row() result.Row {
 	return r
 }
 
-// asStored is a row without what is not stored of it, so that nothing is shown that a report
-// of the stored row does not have.
+// asStored is a row without what is not stored of it, so that nothing is shown that a
+// report of the stored row does not have.
 func asStored(r result.Row) (kept result.Row) {
 	text, err := json.Marshal(r)
 	if err == nil {
@@ -139,7 +139,8 @@ func carried(c redisconn.Counts) *result.Traffic {
 	}
 }
 
-// warn adds the warnings about what was counted. Those of processor time come from addUsage.
+// warn adds the warnings about what was counted. Those of processor time come from
+// addUsage.
 func (m *measurement) warn(r *result.Row, t *tally) {
 	warn := func(is bool, code result.Code, value float64) {
 		if is {

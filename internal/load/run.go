@@ -49,7 +49,8 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	return row, err
 }
 
-// drive is the whole life of a row: its market is seeded, loaded by load, audited and removed.
+// drive is the whole life of a row: its market is seeded, loaded by load, audited and
+// removed.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	// The audit and the removal come after an interrupt, too.
 	lasting := context.WithoutCancel(ctx)

@@ -174,9 +174,9 @@ func (m *measurement) limitedByClients(used usage, t *tally) bool {
 	return busy && serverHasTime && !waiting
 }
 
-// usedByOthers is what processes of this machine used that have no part in the row. It is not
-// known where replicas, lock servers or programs may work on this machine as well: nobody asks
-// them how much they use.
+// usedByOthers is what processes of this machine used that have no part in the row. It is
+// not known where replicas, lock servers or programs may work on this machine as well:
+// nobody asks them how much they use.
 func (m *measurement) usedByOthers(used usage) (others float64, known bool) {
 	kind, _ := m.Subject.Lock()
 	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || m.Subject.Elsewhere() {

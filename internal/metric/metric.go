@@ -1,5 +1,6 @@
-// Package metric is the one list of numbers of a row, for tables, CSV, medians and sweeps. A new
-// one is a field of result.Row, the line that counts it, and a line in [All].
+// Package metric is the one list of numbers of a row, for tables, CSV, medians and
+// sweeps. A new one is a field of result.Row, the line that counts it, and a line in
+// [All].
 package metric
 
 import (

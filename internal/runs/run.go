@@ -1,5 +1,5 @@
-// Package runs holds what a run came to, as run.json stores it: a [Run] has its rows round by
-// round, and [Run.Groups] are those of each Point. It measures nothing.
+// Package runs holds what a run came to, as run.json stores it: a [Run] has its rows
+// round by round, and [Run.Groups] are those of each Point. It measures nothing.
 package runs
 
 import (

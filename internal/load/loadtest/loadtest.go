@@ -1,5 +1,5 @@
-// Package loadtest is what tests and benchmarks of rows share: a server, and strategies whose
-// Purchasers a test watches, spoils or stops.
+// Package loadtest is what tests and benchmarks of rows share: a server, and strategies
+// whose Purchasers a test watches, spoils or stops.
 package loadtest
 
 import (
