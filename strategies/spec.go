@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -61,30 +60,31 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 	return spec, nil
 }
 
-func (c Catalogue) parse(text string) (spec Spec, err error) {
+func (c Catalogue) parse(text string) (Spec, error) {
 	parts := strings.Split(text, ":")
 	if slices.Contains(c.StrategyNames(), text) { // which may have a colon
 		parts = []string{text}
 	}
 	i, err := find("strategy", parts[0], c.StrategyNames())
 	if err != nil {
-		return spec, c.orLock(text, parts[0], err)
+		return Spec{}, c.unknownStrategy(text, parts[0], err)
 	}
-	spec.strategy = c.Strategies[i]
-	name, settings := spec.strategy.Lock, parts[1:]
+	spec := Spec{strategy: c.Strategies[i], params: param.Values{}}
+
+	lockName, settings := spec.strategy.Lock, parts[1:]
 	if len(settings) > 0 && !strings.Contains(settings[0], "=") {
-		if name == "" {
+		if lockName == "" {
 			return spec, fmt.Errorf("%s takes no lock", parts[0])
 		}
-		name, settings = settings[0], settings[1:]
+		lockName, settings = settings[0], settings[1:]
 	}
 	if spec.strategy.Lock != "" {
-		spec.lock, err = c.lock(name)
+		spec.lock, err = c.lock(lockName)
 		if err != nil {
 			return spec, err
 		}
 	}
-	spec.params = param.Values{}
+
 	for _, setting := range settings {
 		if err := spec.set(setting); err != nil {
 			return spec, err
@@ -95,36 +95,46 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 			delete(spec.params, p.Name)
 		}
 	}
-	timeout := max(spec.params.Duration(lock.TimeoutParam), param.Values{}.Duration(lock.TimeoutParam))
-	if poll := spec.params.Duration(lock.PollParam); poll > timeout {
-		return spec, fmt.Errorf("poll=%s is longer than an acquisition may take (timeout=%s)", poll, timeout)
-	}
-	if spec.lock.Check != nil {
-		err = spec.lock.Check(spec.params)
-	}
-	if err == nil && spec.strategy.Check != nil {
-		err = spec.strategy.Check(spec, c)
-	}
-	return spec, err
+	return spec, spec.check(c)
 }
 
-// orLock says of a lock that was named in place of a strategy how it is written with one,
-// and adds that to the error if the name is only near a lock's.
-func (c Catalogue) orLock(text, name string, err error) error {
-	if !slices.Contains(c.StrategyNames(), fineName) {
-		return err
+// check refuses values that are each valid but do not go together.
+func (s Spec) check(c Catalogue) error {
+	timeout := max(s.params.Duration(lock.TimeoutParam), param.Values{}.Duration(lock.TimeoutParam))
+	if poll := s.params.Duration(lock.PollParam); poll > timeout {
+		return fmt.Errorf("poll=%s is longer than an acquisition may take (timeout=%s)", poll, timeout)
+	}
+
+	if s.lock.Check != nil {
+		if err := s.lock.Check(s.params); err != nil {
+			return err
+		}
+	}
+	if s.strategy.Check != nil {
+		return s.strategy.Check(s, c)
+	}
+	return nil
+}
+
+// unknownStrategy is the error for a name that no strategy has. Of a lock that was named in
+// its place, and of one whose name is nearer than any strategy's, it says how it is written.
+func (c Catalogue) unknownStrategy(text, name string, unknown error) error {
+	if !slices.Contains(c.StrategyNames(), fineName) { // with which it would be written
+		return unknown
 	}
 
 	kind, _, _ := strings.Cut(name, "+")
-	near := Nearest(kind, c.LockNames())
-	switch {
-	case slices.Contains(c.LockNames(), kind):
+	if slices.Contains(c.LockNames(), kind) {
 		return fmt.Errorf("%s is a lock, and a strategy says what it locks: write %s:%s for a lock per item",
 			kind, fineName, text)
-	case near == "" || Nearest(name, c.StrategyNames()) != "":
-		return err
 	}
-	return fmt.Errorf("%w; %s is a lock, written %s:%[2]s", err, near, fineName)
+
+	nearLock := suggest.Nearest(kind, c.LockNames())
+	nearStrategy := suggest.Nearest(name, c.StrategyNames())
+	if nearLock == "" || nearStrategy != "" {
+		return unknown
+	}
+	return fmt.Errorf("%w; %s is a lock, written %s:%s", unknown, nearLock, fineName, nearLock)
 }
 
 // lock finds a lock by its name, which +watchdog may follow.
@@ -162,22 +172,14 @@ func (s *Spec) set(setting string) error {
 	return nil
 }
 
-// Names returns the name of each, in the same order.
-func Names[T any](all []T, name func(T) string) (known []string) {
-	for _, x := range all {
-		known = append(known, name(x))
-	}
-	return known
-}
-
 // StrategyNames are the names of the strategies, in the order in which they are shown.
 func (c Catalogue) StrategyNames() []string {
-	return Names(c.Strategies, func(s Strategy) string { return s.Name })
+	return suggest.Names(c.Strategies, func(s Strategy) string { return s.Name })
 }
 
 // LockNames are the names of the locks, in the order in which they are shown.
 func (c Catalogue) LockNames() []string {
-	return Names(c.Locks, func(k lock.Kind) string { return k.Name })
+	return suggest.Names(c.Locks, func(k lock.Kind) string { return k.Name })
 }
 
 // find returns where a name is among those that there are, which its error lists.
@@ -188,52 +190,21 @@ func find(what, name string, known []string) (int, error) {
 	return 0, &UnknownError{What: what, Name: name, Known: known}
 }
 
-// An UnknownError is about a name that nothing has. Its text is that of [UnknownName].
+// An UnknownError is about a name that nothing has. Its text lists the names that there
+// are, and suggests the nearest.
 type UnknownError struct {
 	What  string // the kind of thing that was looked for: "strategy", "lock", "parameter"
 	Name  string
 	Known []string // the names that there are
 }
 
-func (e *UnknownError) Error() string { return UnknownName(e.What, e.Name, e.Known) }
-
-// UnknownName is the message for a name that is not known: it lists the known
-// names and suggests the nearest.
-func UnknownName(what, name string, known []string) string {
-	name = excerpt.Of(name, 200)
-	if len(known) == 0 {
-		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
-	}
-	message := fmt.Sprintf("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))
-	if best := Nearest(name, known); best != "" {
-		message += fmt.Sprintf("; did you mean %q?", best)
-	}
-	return message
-}
-
-// Nearest is the name that takes the fewest edits, or "" if they are more than half as
-// many as the name's letters. A wrong letter counts nearly as one left out and one added,
-// so that setpx means set-px and not setnx.
-func Nearest(name string, known []string) string {
-	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
-	best, fewest := "", 2+3*(len(name)/2)
-	name = strings.ToLower(name)
-	for _, k := range known {
-		if len(name) > 4*len(k)+4 { // what is left out alone costs more than the fewest
-			continue
-		}
-		if d := levenshtein.Distance(name, k, costs); d < fewest {
-			best, fewest = k, d
-		}
-	}
-	return best
-}
+func (e *UnknownError) Error() string { return suggest.Unknown(e.What, e.Name, e.Known) }
 
 // Params are the parameters that may be given.
 func (s Spec) Params() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
 
 func (s Spec) parameters() []string {
-	return Names(s.Params(), func(p param.Param) string { return p.Name })
+	return suggest.Names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
 // String returns the canonical form: without defaults, parameters in the order

@@ -14,8 +14,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 const (
@@ -69,7 +69,7 @@ func (o *output) addFolder(flags *pflag.FlagSet, formats []string, file string) 
 // and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
-		return usagef("--format: %s", strategies.UnknownName("format", o.format, o.formats))
+		return usagef("--format: %s", suggest.Unknown("format", o.format, o.formats))
 	}
 	if o.dir == "" {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -131,10 +132,10 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 		}
 		f.limits.Kinds = append(f.limits.Kinds, explore.Fault(kind))
 	}
-	known := strategies.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
+	known := suggest.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
 	for _, name := range f.programs {
 		if !slices.Contains(known, name) {
-			return nil, usagef("--program: %s", strategies.UnknownName("program", name, known))
+			return nil, usagef("--program: %s", suggest.Unknown("program", name, known))
 		}
 	}
 	schemes, err := fault.Schemes(catalogue.Full(), names...)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/internal/suggest"
 )
 
 // What all commands ask of their flags and arguments, and how they say what is wrong.
@@ -56,7 +56,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		// -redis is six of them
 		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
-		if near := strategies.Nearest(typed, known); near != "" {
+		if near := suggest.Nearest(typed, known); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/reference"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
@@ -125,7 +126,7 @@ func leadOn(err error) error {
 		if unknown.What == "strategy" {
 			under = "fine:"
 		}
-		as := strategies.Names(known, func(l reference.Library) string {
+		as := suggest.Names(known, func(l reference.Library) string {
 			return fmt.Sprintf("%s (%s)", unmarked(l.Under(under)), unmarked(l.Name))
 		})
 		return usagef("%s is a library, and marketsim has another name for its scheme: %s; "+
@@ -142,7 +143,7 @@ func leadOn(err error) error {
 // it suggests one, or says where they are.
 func nameless(e *strategies.UnknownError) string {
 	step := "'marketsim list' shows strategies and locks, 'marketsim list --scenarios' scenarios"
-	if near := strategies.Nearest(e.Name, e.Known); near != "" {
+	if near := suggest.Nearest(e.Name, e.Known); near != "" {
 		step = fmt.Sprintf("did you mean %q?", near)
 	}
 	return fmt.Sprintf("no strategy, lock, scenario or library is named %q; %s", excerpt.Of(e.Name, 200), step)

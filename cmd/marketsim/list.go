@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
@@ -184,7 +185,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 // promises shows which lock makes which promise. Those of ZooKeeper and etcd about a
 // lost node need three servers.
 func promises(kinds []lock.Kind) *view.Table {
-	names := strategies.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
+	names := suggest.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
 	t := view.NewTable(append([]string{"lock"}, names...)...)
 	for _, k := range kinds {
 		cells := []string{k.Name}

@@ -43,7 +43,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -128,7 +128,7 @@ func complete(cmd *cobra.Command) {
 	for _, name := range c.LockNames() {
 		specs = append(specs, "fine:"+name, "coarse:"+name)
 	}
-	scenarios := strategies.Names(fault.Every(), func(sc fault.Scenario) string { return sc.Name })
+	scenarios := suggest.Names(fault.Every(), func(sc fault.Scenario) string { return sc.Name })
 	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
 		"list": oneOf(slices.Concat(schemes, scenarios, specs, libraryNames())),
 		"run":  oneOf(specs), "compare": oneOf(specs), "sweep": oneOf(specs),

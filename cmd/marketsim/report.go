@@ -18,8 +18,8 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 type reportFlags struct {
@@ -190,7 +190,7 @@ func (f reportFlags) pick(all []named) (figure view.Figure, others string, err e
 		names = append(names, figure.Name)
 	}
 	if f.figure != "" {
-		return figure, "", usagef("--figure: %s", strategies.UnknownName("figure", f.figure, names))
+		return figure, "", usagef("--figure: %s", suggest.Unknown("figure", f.figure, names))
 	}
 
 	const most = 12 // names in one line

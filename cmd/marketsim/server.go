@@ -21,8 +21,8 @@ import (
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 // serverFlags say where the market runs, and where the servers are that some
@@ -64,7 +64,7 @@ func starters(choice backend.Name) []backend.Starter {
 }
 
 func private() []string {
-	return strategies.Names(starters(""), func(s backend.Starter) string { return string(s.Name()) })
+	return suggest.Names(starters(""), func(s backend.Starter) string { return string(s.Name()) })
 }
 
 type serverPlan struct {
@@ -204,7 +204,7 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 // ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
 	shown := map[string]string{
-		"redlock":   strings.Join(strategies.Names(l.Masters, redisconn.Target.String), ","),
+		"redlock":   strings.Join(suggest.Names(l.Masters, redisconn.Target.String), ","),
 		"zookeeper": strings.Join(l.ZooKeeper, ","),
 		"etcd":      strings.Join(l.Etcd, ","),
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -69,7 +70,7 @@ var ErrScenario = errors.New("invalid scenario")
 // The error wraps ErrScenario.
 func ScenariosNamed(names ...string) ([]Scenario, error) {
 	all := Every()
-	known := strategies.Names(all, func(sc Scenario) string { return sc.Name })
+	known := suggest.Names(all, func(sc Scenario) string { return sc.Name })
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {

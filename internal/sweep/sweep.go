@@ -16,7 +16,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/internal/suggest"
 )
 
 // A Point is what is known about one place of a sweep.
@@ -136,8 +136,8 @@ func parse(text string) (runs.Axis, error) {
 	case !found || list == "":
 		return axis, errors.New("want NAME=VALUES, such as clients=1,2,4..64 or hold=0,1ms,2ms..8ms")
 	case !slices.Contains(runs.AxisNames(), axis.Name):
-		known := strategies.Names(runs.AxisNames(), func(n runs.AxisName) string { return string(n) })
-		return axis, errors.New(strategies.UnknownName("axis", name, known))
+		known := suggest.Names(runs.AxisNames(), func(n runs.AxisName) string { return string(n) })
+		return axis, errors.New(suggest.Unknown("axis", name, known))
 	}
 	for element := range strings.SplitSeq(list, ",") {
 		from, to, ranged := strings.Cut(element, "..")

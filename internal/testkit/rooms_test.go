@@ -18,7 +18,7 @@ var rooms = []struct {
 }{
 	// What any room may use.
 	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/process", 0}, {"internal/excerpt", 0},
-	{"internal/stored", 0}, {"results", 0},
+	{"internal/suggest", 0}, {"internal/stored", 0}, {"results", 0},
 
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1}, {"internal/holdpoint", 1},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -53,7 +54,7 @@ func TestRefusedCommandsAreFound(t *testing.T) {
 		if _, denied := redisconn.Denied(err); denied != (len(trials) > 0) {
 			t.Errorf("with %q: %v, and %q are refused", rules, err, trials)
 		}
-		return strategies.Names(trials, backend.Trial.Command)
+		return suggest.Names(trials, backend.Trial.Command)
 	}
 	if got := refused("k", "+@all"); len(got) > 0 {
 		t.Errorf("refused to a user who may do everything: %q", got)

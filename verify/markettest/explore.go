@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -319,7 +320,7 @@ func (m Market) Audit(
 	case result.OK():
 		return nil
 	}
-	texts := strategies.Names(result.Problems, market.Problem.String)
+	texts := suggest.Names(result.Problems, market.Problem.String)
 	worst := verify.Worst(findings.OfAudit(result))
 	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
 }
