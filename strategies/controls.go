@@ -101,21 +101,23 @@ func unsafe() Strategy {
 		Summary: "no protection: reads balances, writes absolute values; the control, which must be caught",
 		Source:  "the lost update, as in any database textbook",
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			return purchaser{env.Keys, unprotected{env}.do}, nil, nil
+			return purchaser{env.Keys, unprotected{env}}, nil, nil
 		},
 	}
 }
 
 type unprotected struct{ Env }
 
-func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+func (u unprotected) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	writes, err := u.decide(ctx, op)
 	if err != nil {
 		return r, beforeWrite(err)
 	}
 	u.Steps.At(ctx, step.Read)
+
 	u.Steps.At(ctx, step.BeforeWrite)
-	if err := exec(ctx, u.Redis.Pipelined, true, func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }); err != nil {
+	first := func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }
+	if err := exec(ctx, u.Redis.Pipelined, true, first); err != nil {
 		return r, err
 	}
 	if err := oneByOne(ctx, u.Redis, writes[1:]...); err != nil {

@@ -122,7 +122,8 @@ var (
 
 // fenced is access with fences by two scripts: see fencingParam.
 type fenced struct {
-	*locked
+	byLocker
+	holder   *locked
 	scripter *scripter
 	fences   []string // those of the held locks; empty when nothing is registered; reused
 }
@@ -131,12 +132,14 @@ func (f *fenced) read(ctx context.Context, op *operation) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	script, of := purchaseRead, any(op.member())
+
+	script, subject := purchaseRead, any(op.member())
 	if op.lists {
-		script, of = listRead, int64(op.Item)
+		script, subject = listRead, int64(op.Item)
 	}
-	keys, args := f.withFences(op.reads(), []any{of, f.Params.Text(fencingParam)})
-	answer, err := script.Run(ctx, f.Redis, keys, args...).Slice()
+	keys, args := f.withFences(op.reads(), []any{subject, f.holder.Params.Text(fencingParam)})
+	answer, err := script.Run(ctx, f.holder.Redis, keys, args...).Slice()
+
 	switch {
 	case err != nil:
 		return fmt.Errorf("read and register: %w", err)
@@ -171,7 +174,8 @@ func (f *fenced) write(ctx context.Context, op *operation) error {
 // withFences adds those of the held locks to the keys and arguments of a script.
 func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
 	for i, fence := range f.fences {
-		keys, args = append(keys, f.Keys.Fence(f.wanted[i])), append(args, fence)
+		keys = append(keys, f.holder.Keys.Fence(f.holder.wanted[i]))
+		args = append(args, fence)
 	}
 	return keys, args
 }
@@ -179,13 +183,15 @@ func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
 // prepare sets the fence that the holder registers for each of its locks.
 func (f *fenced) prepare() error {
 	f.fences = f.fences[:0]
-	fencing, token := f.Params.Text(fencingParam), rand.Text()
-	for i, h := range f.held {
+	fencing := f.holder.Params.Text(fencingParam)
+	token := rand.Text()
+
+	for i, h := range f.holder.held {
 		switch {
 		case fencing == fencingToken:
 			f.fences = append(f.fences, token)
 		case fencing == fencingOn && h.Lease.Fence == 0:
-			return fmt.Errorf("lock %s promises fences, and its lease has none", f.wanted[i])
+			return fmt.Errorf("lock %s promises fences, and its lease has none", f.holder.wanted[i])
 		case fencing == fencingOn:
 			f.fences = append(f.fences, strconv.FormatInt(h.Lease.Fence, 10))
 		}

@@ -31,17 +31,26 @@ const writeFused = "fused"
 // redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking
 // using check-and-set".
 type fused struct {
-	*locked     // whose Locker and access it is
-	lock.Locker // of the kind set-px; it is asked for nothing but its promises
+	Env
 	*lock.Retries
-	ttl time.Duration
+	holder *locked // through which write gives the lock back
+	ttl    time.Duration
 
 	// Of the operation under way.
-	// The client's only one: the WATCH holds on no other; nil: the client has it back.
-	conn       *redis.Conn
+	op         *operation
+	conn       *redis.Conn // the client's only one: the WATCH holds on no other; nil: the client has it back
 	key, token string
 	watched    bool // a WATCH is in force
-	writes     bool // with the release
+	writes     bool // the release carries the writes
+}
+
+func newFused(env Env, holder *locked) *fused {
+	return &fused{
+		Env:     env,
+		Retries: lock.NewRetries(lock.Env{Client: env.Client, Params: env.Params}),
+		holder:  holder,
+		ttl:     env.Params.Duration(lock.TTLParam),
+	}
 }
 
 var fusedParams = []string{
@@ -63,43 +72,56 @@ func checkFused(s Spec) error {
 	return nil
 }
 
-// read implements access: Acquire has read.
-func (f *fused) read(_ context.Context, op *operation) error { return op.judge() }
-
-// write implements access, and releases the lock.
-func (f *fused) write(ctx context.Context, _ *operation) error {
-	f.writes = true
-	f.Steps.At(ctx, step.BeforeRelease)
-	if err := f.releaseLast(ctx); !errors.Is(err, lock.ErrLost) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
-}
-
-// Acquire takes the lock, and reads. After an error the lock is free, as far as
+// acquire takes the lock, and reads. After an error the lock is free, as far as
 // the server can be reached.
-func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
-	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
+func (f *fused) acquire(ctx context.Context, op *operation, name string) (*lock.Lease, error) {
+	f.op = op
+	f.conn = f.Redis.Conn()
+	f.key = f.Keys.Lock(name)
+	f.token = rand.Text()
+	f.writes = false
+
 	f.Begin()
 	taken, err := f.take(ctx, true)
 	for err == nil && !taken {
-		wait, failed := f.Next(ctx)
-		if failed == nil {
-			failed = backoff.Sleep(ctx, wait, nil)
-		}
-		if failed != nil {
-			return nil, errors.Join(failed, f.end(ctx))
+		if err := f.wait(ctx); err != nil {
+			return nil, errors.Join(err, f.endConnection(ctx))
 		}
 		taken, err = f.take(ctx, false)
 	}
-	if err == nil {
-		return &lock.Lease{Release: f.giveBack}, nil // only EXEC notices a loss
+	if err != nil {
+		err = lock.Undo(ctx, err, taken, f.free)
+		return nil, errors.Join(err, f.endConnection(ctx))
 	}
-	err = lock.Undo(ctx, err, taken, f.free)
-	return nil, errors.Join(err, f.end(ctx))
+	return &lock.Lease{Release: f.release}, nil // only EXEC notices a loss
 }
 
-// take tries to take the lock, and watches and reads: at once, or if it is taken. With
+func (f *fused) polls() int64 { return f.Polls() }
+
+// wait returns when the lock is to be tried again, or why it is not.
+func (f *fused) wait(ctx context.Context) error {
+	wait, err := f.Next(ctx)
+	if err != nil {
+		return err
+	}
+	return backoff.Sleep(ctx, wait, nil)
+}
+
+// read decides: acquire has read.
+func (f *fused) read(_ context.Context, op *operation) error { return op.judge() }
+
+// write gives the lock back, and the writes with it: see release.
+func (f *fused) write(ctx context.Context, _ *operation) error {
+	f.writes = true
+	f.Steps.At(ctx, step.BeforeRelease)
+	err := f.holder.releaseLast(ctx)
+	if errors.Is(err, lock.ErrLost) {
+		return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
+	}
+	return err
+}
+
+// take tries to take the lock, and watches and reads: at once, or when it is taken. With
 // true and an error it was taken.
 func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	p := f.conn.Pipeline()
@@ -109,38 +131,46 @@ func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	set := redis.NewStatusCmd(ctx, "set", f.key, f.token, "nx", "px", f.ttl.Milliseconds())
 	_ = p.Process(ctx, set) // it is queued
 	var holder *redis.StringCmd
-	watchAndRead := func() {
-		p.Do(ctx, "watch", f.key)
-		holder = p.Get(ctx, f.key)
-		f.op.read(ctx, p)
-	}
 	if atOnce {
-		watchAndRead()
+		holder = f.watchAndRead(ctx, p)
 	}
 	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one
 	f.watched = atOnce
-	if err := set.Err(); errors.Is(err, redis.Nil) {
+
+	err = set.Err()
+	switch {
+	case errors.Is(err, redis.Nil):
 		return false, nil
-	} else if err != nil {
+	case err != nil:
 		return false, err
 	}
+
 	if !atOnce {
-		watchAndRead()
+		holder = f.watchAndRead(ctx, p)
 		_, _ = p.Exec(ctx)
 		f.watched = true
 	}
-	if err := holder.Err(); err != nil && !errors.Is(err, redis.Nil) {
+	err = holder.Err()
+	switch {
+	case err != nil && !errors.Is(err, redis.Nil):
 		return true, err
-	}
-	if holder.Val() != f.token {
+	case holder.Val() != f.token:
 		return true, fmt.Errorf("%w: it expired before it was watched", market.ErrLockLost)
 	}
 	return true, nil
 }
 
-// giveBack writes, and deletes the lock, or is lock.ErrLost. Other errors are
-// those of exec.
-func (f *fused) giveBack(ctx context.Context) error {
+// watchAndRead queues a WATCH, what says who holds the lock then, and the reads.
+func (f *fused) watchAndRead(ctx context.Context, p redis.Pipeliner) (holder *redis.StringCmd) {
+	p.Do(ctx, "watch", f.key)
+	holder = p.Get(ctx, f.key)
+	f.op.read(ctx, p)
+	return holder
+}
+
+// release deletes the lock, and makes the writes in the same MULTI/EXEC if write has
+// begun. It returns lock.ErrLost if neither was done. Other errors are those of exec.
+func (f *fused) release(ctx context.Context) error {
 	err := exec(ctx, f.conn.TxPipelined, false, func(p redis.Pipeliner) {
 		if f.writes {
 			f.op.write(ctx, p)
@@ -153,17 +183,18 @@ func (f *fused) giveBack(ctx context.Context) error {
 		return lock.Undo(ctx, err, true, f.free)
 	}
 	f.watched = false // EXEC ends it
-	return errors.Join(err, f.end(ctx))
+	return errors.Join(err, f.endConnection(ctx))
 }
 
 // free gives back what may be held, on whatever connection there is.
 func (f *fused) free(ctx context.Context) error {
-	_ = f.end(ctx) // a broken connection watches nothing
+	_ = f.endConnection(ctx) // a broken connection watches nothing
 	return lock.CompareAndDelete(ctx, f.Redis, f.key, f.token)
 }
 
-// end gives the client its connection back, without a WATCH, whether or not ctx has ended.
-func (f *fused) end(ctx context.Context) (err error) {
+// endConnection gives the client its connection back, without a WATCH, whether or not ctx
+// has ended.
+func (f *fused) endConnection(ctx context.Context) (err error) {
 	if f.conn == nil {
 		return nil
 	}
@@ -171,6 +202,7 @@ func (f *fused) end(ctx context.Context) (err error) {
 		err = f.conn.Process(context.WithoutCancel(ctx), redis.NewStatusCmd(ctx, "unwatch"))
 	}
 	err = errors.Join(err, f.conn.Close())
-	f.conn, f.watched = nil, false
+	f.conn = nil
+	f.watched = false
 	return err
 }

@@ -76,44 +76,56 @@ func underLocks(s Strategy, names LockNames) Strategy {
 	s.Check = checkFencing
 	s.Lock, s.Locks = "setnx", names
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
-		k := &locked{Env: env, names: names, compared: compared(env.Params)}
-		k.twice = env.Params.Text(entriesParam) != entriesParam.Default
-		k.purchaser = purchaser{env.Keys, replicated(env, k.do)}
-		switch {
-		case env.Params.Text(writeParam) == writeFused:
-			f := &fused{
-				locked: k, Locker: env.Locker, ttl: env.Params.Duration(lock.TTLParam),
-				Retries: lock.NewRetries(lock.Env{Client: env.Client, Params: env.Params}),
-			}
-			k.Locker, k.access = f, f
-		case env.Params.Text(fencingParam) != fencingNone:
-			k.access = &fenced{k, newScripter(env), nil}
-		case env.Params.Text(writeParam) == writePipeline:
-			k.access = transactions{env.Redis, env.Redis.Pipelined, true}
-		case env.Params.Text(unknownParam) == unknownKill:
-			k.access = &killing{locked: k}
-		default:
-			k.access = transactions{env.Redis, env.Redis.TxPipelined, false}
-		}
-		return k, nil, nil
+		k := newLocked(env, names)
+		return lockedPurchaser{purchaser{env.Keys, withReplicas(env, k)}, k}, nil, nil
 	}
 	return s
 }
 
-// locked does each operation under locks: take them, read and decide, write,
+// lockedPurchaser can also browse under its locks.
+type lockedPurchaser struct {
+	purchaser
+	*locked
+}
+
+var _ market.Browser = lockedPurchaser{}
+
+// locked is the executor of operations under locks: take them, read and decide, write,
 // give them back.
 type locked struct {
 	Env
-	purchaser
 	names     LockNames
+	access    access
 	compared  bool // the market compares a write with the lock
 	twice     bool // locks are entered twice
-	access    access
-	op        *operation // the one under way
 	purchases int
 	wanted    []string // the names of the operation's locks; reused
 	held      []held
 	since     time.Time // when the last of them was acquired
+}
+
+func newLocked(env Env, names LockNames) *locked {
+	k := &locked{
+		Env:      env,
+		names:    names,
+		compared: compared(env.Params),
+		twice:    env.Params.Text(entriesParam) != entriesParam.Default,
+	}
+	locker := byLocker{env.Locker}
+
+	switch write := env.Params.Text(writeParam); {
+	case write == writeFused:
+		k.access = newFused(env, k)
+	case env.Params.Text(fencingParam) != fencingNone:
+		k.access = &fenced{byLocker: locker, holder: k, scripter: newScripter(env)}
+	case write == writePipeline:
+		k.access = transactions{byLocker: locker, rdb: env.Redis, send: env.Redis.Pipelined, alone: true}
+	case env.Params.Text(unknownParam) == unknownKill:
+		k.access = &killing{byLocker: locker, Env: env}
+	default:
+		k.access = transactions{byLocker: locker, rdb: env.Redis, send: env.Redis.TxPipelined}
+	}
+	return k
 }
 
 // held is a lock that is held, and what is to be told of it.
@@ -123,17 +135,43 @@ type held struct {
 	inner *lock.Lease // of the second entry; nil: there was none, or it was left
 }
 
-// access is how the holder of locks reads and decides, and then writes.
+// An acquirer takes the locks of an operation.
+type acquirer interface {
+	acquire(ctx context.Context, op *operation, name string) (*lock.Lease, error)
+	polls() int64 // how many attempts have found a lock held so far
+}
+
+// access is how an operation takes its locks, reads and decides, and then writes.
 type access interface {
+	acquirer
 	read(context.Context, *operation) error
 	write(context.Context, *operation) error
 }
 
+// byLocker acquires from a Locker, before anything is read.
+type byLocker struct{ lock.Locker }
+
+func (b byLocker) acquire(ctx context.Context, _ *operation, name string) (*lock.Lease, error) {
+	return b.Acquire(ctx, name)
+}
+
+func (b byLocker) polls() int64 { return lock.PollsOf(b.Locker) }
+
+// byReader acquires for a reader.
+type byReader struct{ lock.SharedLocker }
+
+func (b byReader) acquire(ctx context.Context, _ *operation, name string) (*lock.Lease, error) {
+	return b.AcquireShared(ctx, name)
+}
+
+func (b byReader) polls() int64 { return lock.PollsOf(b.SharedLocker) }
+
 // transactions is access as the book prints it: the write is one MULTI/EXEC, or a pipeline.
 type transactions struct {
+	byLocker
 	rdb   *redis.Client
 	send  pipelined // the writes
-	alone bool      // each write is sent alone, not in one MULTI/EXEC
+	alone bool      // each write is a command of its own, not part of one MULTI/EXEC
 }
 
 func (t transactions) read(ctx context.Context, op *operation) error {
@@ -150,25 +188,27 @@ func (t transactions) write(ctx context.Context, op *operation) error {
 	return exec(ctx, t.send, t.alone, func(p redis.Pipeliner) { op.write(ctx, p) })
 }
 
-func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+func (k *locked) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	if !op.lists {
 		k.purchases++
 	}
-	k.op, k.wanted = op, k.names(k.wanted[:0], op.Item, op.Buyer, k.purchases)
-	if err := k.acquire(ctx, &r, k.Locker.Acquire); err != nil {
+	k.wanted = k.names(k.wanted[:0], op.Item, op.Buyer, k.purchases)
+	if err := k.acquire(ctx, k.access, op, &r); err != nil {
 		return r, err
 	}
+
 	err = k.guarded(ctx, op)
 	if len(k.held) > 0 { // the write did not release them
 		k.Steps.At(ctx, step.BeforeRelease)
 	}
-	known, became := k.settle(ctx, op, err)
-	failed := r.ReleasesFailed
-	lost := k.release(ctx, &r)
-	if known && !lost && r.ReleasesFailed == failed { // the locks were held until then
-		err = became
+	found := k.settle(ctx, op, err)
+
+	lost, failed := k.release(ctx)
+	if found.known && lost == 0 && failed == 0 {
+		err = found.outcome
 	}
-	r.LeaseLost = lost && err == nil
+	r.ReleasesFailed += failed
+	r.LeaseLost = lost > 0 && err == nil
 	r.LockHold = time.Since(k.since)
 	return r, err
 }
@@ -197,41 +237,53 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 }
 
 // acquire takes the wanted locks in order, or none of them.
-func (k *locked) acquire(ctx context.Context, r *market.Receipt,
-	take func(context.Context, string) (*lock.Lease, error),
-) (err error) {
-	start, polls := time.Now(), lock.PollsOf(k.Locker)
-	k.held = k.held[:0]
-	for i, name := range k.wanted {
-		if i > 0 {
-			k.Steps.At(ctx, step.Between)
-		}
-		h := held{Holding: lock.Holding{Name: name, Called: time.Now()}}
-		h.Lease, err = take(ctx, name)
-		if err != nil {
-			break
-		}
-		h.Acquired, h.Holding.Fence = time.Now(), h.Lease.Fence
-		k.held = append(k.held, h)
-		if k.twice {
-			k.held[i].inner, err = take(ctx, name)
-		}
-		if err != nil {
-			break
-		}
-	}
+func (k *locked) acquire(ctx context.Context, from acquirer, op *operation, r *market.Receipt) error {
+	start := time.Now()
+	polls := from.polls()
+	err := k.takeAll(ctx, from, op)
 	k.since = time.Now()
-	r.LockWait, r.Polls = k.since.Sub(start), int(lock.PollsOf(k.Locker)-polls)
+	r.LockWait = k.since.Sub(start)
+	r.Polls = int(from.polls() - polls)
 	if err == nil {
 		k.Steps.At(ctx, step.Acquired)
 		return nil
 	}
-	k.release(ctx, r)
+
+	_, failed := k.release(ctx)
+	r.ReleasesFailed += failed
 	if errors.Is(err, lock.ErrTimeout) {
 		r.Retries++
 		return fmt.Errorf("%w: %w", market.ErrContended, err)
 	}
 	return beforeWrite(err)
+}
+
+// takeAll takes the wanted locks in order. After an error those before it are held.
+func (k *locked) takeAll(ctx context.Context, from acquirer, op *operation) error {
+	k.held = k.held[:0]
+	for i, name := range k.wanted {
+		if i > 0 {
+			k.Steps.At(ctx, step.Between)
+		}
+
+		called := time.Now()
+		lease, err := from.acquire(ctx, op, name)
+		if err != nil {
+			return err
+		}
+		k.held = append(k.held, held{
+			Lease:   lease,
+			Holding: lock.Holding{Name: name, Called: called, Acquired: time.Now(), Fence: lease.Fence},
+		})
+
+		if k.twice {
+			k.held[i].inner, err = from.acquire(ctx, op, name)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // leaveOnce leaves the locks once that were entered twice.
@@ -250,18 +302,20 @@ func (k *locked) leaveOnce(ctx context.Context) error {
 	return nil
 }
 
-// release gives the held locks back, last first, even if ctx has ended, and
-// reports whether one had been lost.
-func (k *locked) release(ctx context.Context, r *market.Receipt) (lost bool) {
+// release gives the held locks back, last first, even if ctx has ended. It counts those
+// that had been lost, and the releases that failed for another reason.
+func (k *locked) release(ctx context.Context) (lost, failed int) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for len(k.held) > 0 {
-		if err := k.releaseLast(ctx); errors.Is(err, lock.ErrLost) {
-			lost = true
-		} else if err != nil {
-			r.ReleasesFailed++ // it is only counted
+		err := k.releaseLast(ctx)
+		switch {
+		case errors.Is(err, lock.ErrLost):
+			lost++
+		case err != nil:
+			failed++
 		}
 	}
-	return lost
+	return lost, failed
 }
 
 // releaseLast gives one lock back, and tells who wants to know how it was held.
@@ -284,8 +338,6 @@ func (k *locked) releaseLast(ctx context.Context) error {
 	return err
 }
 
-var _ market.Browser = (*locked)(nil)
-
 // Browse reads under the locks that a listing takes, held shared.
 func (k *locked) Browse(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
 	shared, ok := k.Locker.(lock.SharedLocker)
@@ -293,14 +345,18 @@ func (k *locked) Browse(ctx context.Context, l market.Listing) (r market.Receipt
 		return r, errors.New("lock is exclusive: a browser needs one that can be shared")
 	}
 	k.wanted = k.names(k.wanted[:0], l.Item, 0, k.purchases)
-	if err := k.acquire(ctx, &r, shared.AcquireShared); err != nil {
+	if err := k.acquire(ctx, byReader{shared}, nil, &r); err != nil {
 		return r, err
 	}
+
 	err = k.Redis.ZScore(ctx, k.Keys.Market(), market.Member(l.Item, l.Seller)).Err()
 	if errors.Is(err, redis.Nil) { // it is not listed
 		err = nil
 	}
-	r.LeaseLost = k.release(ctx, &r)
+
+	lost, failed := k.release(ctx)
+	r.ReleasesFailed += failed
+	r.LeaseLost = lost > 0
 	r.LockHold = time.Since(k.since)
 	return r, beforeWrite(err)
 }

@@ -39,7 +39,7 @@ func lua() Strategy {
 		Params:   []param.Param{idempotentParam, replicasParam},
 		Variants: func(Catalogue) []string { return []string{"lua:idempotent=on"} },
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			return purchaser{env.Keys, replicated(env, newScripter(env).do)}, nil, nil
+			return purchaser{env.Keys, withReplicas(env, newScripter(env))}, nil, nil
 		},
 	}
 }
@@ -90,7 +90,7 @@ func newScripter(env Env) *scripter {
 	return s
 }
 
-func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+func (s *scripter) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	s.Steps.At(ctx, step.BeforeWrite)
 	script := purchaseWhole
 	if op.lists {
@@ -164,19 +164,27 @@ func luaShared() Strategy {
 		Protects: Protection{Items: true, Accounts: true},
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
 			shared := lock.Share(env.Process, "pipeline", func() *pipeline { return &pipeline{dial: env.SharedClient} })
-			s := &scripter{Env: env}
-			return purchaser{env.Keys, func(ctx context.Context, op *operation) (market.Receipt, error) {
-				if s.rdb == nil {
-					pipe, err := shared.open(ctx)
-					if err != nil {
-						return market.Receipt{}, beforeWrite(err)
-					}
-					s.rdb = pipe
-				}
-				return s.do(ctx, op)
-			}}, nil, nil
+			s := &sharedScripter{scripter: scripter{Env: env}, shared: shared}
+			return purchaser{env.Keys, s}, nil, nil
 		},
 	}
+}
+
+// sharedScripter is a worker's scripter over the connection of its process.
+type sharedScripter struct {
+	scripter
+	shared *pipeline
+}
+
+func (s *sharedScripter) execute(ctx context.Context, op *operation) (market.Receipt, error) {
+	if s.rdb == nil { // the worker's first operation
+		pipe, err := s.shared.open(ctx)
+		if err != nil {
+			return market.Receipt{}, beforeWrite(err)
+		}
+		s.rdb = pipe
+	}
+	return s.scripter.execute(ctx, op)
 }
 
 // pipeline is the connection that the workers of a process share. The first

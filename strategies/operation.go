@@ -24,21 +24,26 @@ type operation struct {
 	funds *redis.StringCmd
 }
 
-// A purchaser is a market.Purchaser that makes both operations in one way.
+// A purchaser is a market.Purchaser that leaves both operations to an executor.
 type purchaser struct {
-	keys market.Keys
-	do   doing
+	keys     market.Keys
+	executor executor
 }
 
-type doing func(context.Context, *operation) (market.Receipt, error)
+// An executor executes operations in one way, one at a time: under WATCH (watcher), by a
+// script (scripter), under locks (locked), or without protection (unprotected). It may
+// stand around another one (replicated, sharedScripter).
+type executor interface {
+	execute(context.Context, *operation) (market.Receipt, error)
+}
 
 func (p purchaser) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	o := market.Order{Item: l.Item, Seller: l.Seller, Price: l.Price}
-	return p.do(ctx, &operation{Order: o, lists: true, keys: p.keys})
+	return p.executor.execute(ctx, &operation{Order: o, lists: true, keys: p.keys})
 }
 
 func (p purchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	return p.do(ctx, &operation{Order: o, keys: p.keys})
+	return p.executor.execute(ctx, &operation{Order: o, keys: p.keys})
 }
 
 func (o *operation) member() string { return market.Member(o.Item, o.Seller) }

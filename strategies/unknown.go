@@ -68,8 +68,8 @@ func checkUnknown(s Spec) error {
 // which it was made.
 func compared(v param.Values) bool { return registers(v) || v.Text(writeParam) == writeFused }
 
-// leaves reports whether the locks are left after a write of unknown outcome.
-func (k *locked) leaves() bool {
+// leavesLocks reports whether the locks are left after a write of unknown outcome.
+func (k *locked) leavesLocks() bool {
 	switch k.Params.Text(unknownParam) {
 	case unknownRelease:
 		return false
@@ -79,30 +79,43 @@ func (k *locked) leaves() bool {
 	return true
 }
 
-// settle comes before locks are released whose holder's write had an error. It returns
-// whether it is known in the end what became of a write of unknown outcome, if the locks
-// were held until then: applied where the error is nil.
-func (k *locked) settle(ctx context.Context, op *operation, err error) (known bool, became error) {
-	over, kills := k.access.(*killing)
-	if kills {
-		over.end()
-	}
-	if err == nil || market.Refused(err) {
-		return false, nil
-	}
-	if kills {
-		known, became = over.settle(ctx, op)
-	}
-	if !known && k.leaves() {
-		k.leave()
-	}
-	return known && k.Locker.Promises().OwnerRelease, became // or the release does not tell
+// A settlement is what was found out about a write of unknown outcome.
+type settlement struct {
+	known   bool
+	outcome error // nil: it was applied
 }
 
+// settle comes after a write and before the release. If the outcome of the write is
+// unknown, it finds that out by after-unknown=kill, or leaves the locks as after-unknown
+// says. What it found out is true if the locks were held until then, which the caller
+// learns when it releases them.
+func (k *locked) settle(ctx context.Context, op *operation, err error) settlement {
+	killing, kills := k.access.(*killing)
+	if kills {
+		killing.endConnection()
+	}
+	if err == nil || market.Refused(err) {
+		return settlement{}
+	}
+
+	var found settlement
+	if kills {
+		found = killing.settle(ctx, op)
+	}
+	if !found.known && k.leavesLocks() {
+		k.leave()
+	}
+	// The release of a lock without an owner does not tell whether it was held.
+	found.known = found.known && k.Locker.Promises().OwnerRelease
+	return found
+}
+
+// leave leaves the held locks to their leases.
 func (k *locked) leave() {
 	for _, h := range k.held {
 		h.Leave()
-		h.Releasing, h.Released = time.Now(), time.Now()
+		h.Releasing = time.Now()
+		h.Released = time.Now()
 		if k.Holds != nil {
 			k.Holds(h.Holding)
 		}
@@ -113,12 +126,14 @@ func (k *locked) leave() {
 // killing is access over one connection, which the server names in reply to the
 // reads, so that it can be killed.
 type killing struct {
-	*locked
+	byLocker
+	Env
 	conn *redis.Conn // from the reads on; nil: the client has it back
 	info string      // what the server says of it
 }
 
-var named = regexp.MustCompile(`\bid=(\d+) .*?\baddr=(\S+)`)
+// connectionName finds the number and the address of a connection in what CLIENT INFO says.
+var connectionName = regexp.MustCompile(`\bid=(\d+) .*?\baddr=(\S+)`)
 
 func (c *killing) read(ctx context.Context, op *operation) error {
 	c.conn = c.Redis.Conn()
@@ -141,8 +156,8 @@ func (c *killing) write(ctx context.Context, op *operation) error {
 	return exec(ctx, c.conn.TxPipelined, false, func(p redis.Pipeliner) { op.write(ctx, p) })
 }
 
-// end gives the client its connection back.
-func (c *killing) end() {
+// endConnection gives the client its connection back.
+func (c *killing) endConnection() {
 	if c.conn != nil {
 		_ = c.conn.Close() // if it is broken, the next command makes another
 		c.conn = nil
@@ -152,32 +167,35 @@ func (c *killing) end() {
 const settleTimeout = 2 * time.Second
 
 // settle kills the connection of the write, and reads what became of it.
-func (c *killing) settle(ctx context.Context, op *operation) (known bool, became error) {
-	name := named.FindStringSubmatch(c.info)
+func (c *killing) settle(ctx context.Context, op *operation) settlement {
+	name := connectionName.FindStringSubmatch(c.info)
 	if name == nil {
-		return false, nil
+		return settlement{}
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	rdb, err := c.NewClient(ctx)
 	if err != nil {
-		return false, nil
+		return settlement{}
 	}
 	defer rdb.Close()
+
 	// The address, too: a server that has started anew may have given the
 	// number to somebody else.
 	if err := rdb.Do(ctx, "client", "kill", "id", name[1], "addr", name[2]).Err(); err != nil {
-		return false, nil
+		return settlement{}
 	}
+
 	err = rdb.ZScore(ctx, c.Keys.Market(), op.member()).Err()
 	listed := err == nil
-	if !listed && !errors.Is(err, redis.Nil) {
-		return false, nil
+	switch {
+	case !listed && !errors.Is(err, redis.Nil):
+		return settlement{}
+	case listed == op.lists:
+		return settlement{known: true}
 	}
-	if listed != op.lists {
-		became = market.ErrWithdrawn
-	}
-	return true, became
+	return settlement{known: true, outcome: market.ErrWithdrawn}
 }
 
 // checkKill returns process.ErrUnavailable, wrapped, if the server does not
@@ -201,19 +219,28 @@ var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have a
 
 const replicasTimeout = time.Second
 
-// replicated waits for replicas after each operation, as replicasParam says.
-func replicated(env Env, do doing) doing {
+// withReplicas waits for replicas after each operation, as replicasParam says.
+func withReplicas(env Env, x executor) executor {
 	n := env.Params.Count(replicasParam)
 	if n == 0 {
-		return do
+		return x
 	}
-	return func(ctx context.Context, op *operation) (market.Receipt, error) {
-		r, err := do(ctx, op)
-		if err == nil {
-			err = awaitReplicas(ctx, env.Redis, n)
-		}
-		return r, err
+	return replicated{executor: x, rdb: env.Redis, replicas: n}
+}
+
+// replicated is an executor whose operations count once enough replicas have them.
+type replicated struct {
+	executor
+	rdb      *redis.Client
+	replicas int
+}
+
+func (x replicated) execute(ctx context.Context, op *operation) (market.Receipt, error) {
+	r, err := x.executor.execute(ctx, op)
+	if err == nil {
+		err = awaitReplicas(ctx, x.rdb, x.replicas)
 	}
+	return r, err
 }
 
 // awaitReplicas returns an error, which leaves the outcome unknown, if too few

@@ -86,7 +86,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 			one := func() *semaphore.Weighted { return semaphore.NewWeighted(1) }
 			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), one)
 		}
-		return purchaser{env.Keys, w.do}, nil, nil
+		return purchaser{env.Keys, w}, nil, nil
 	}
 	return s
 }
@@ -98,11 +98,13 @@ type watcher struct {
 	waits    *backoff.Waits
 }
 
-func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
-	start, timeout := time.Now(), w.Params.Duration(watchTimeout)
+func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
+	start := time.Now()
+	timeout := w.Params.Duration(watchTimeout)
 	if op.lists {
 		timeout = w.Params.Duration(watchListTimeout)
 	}
+
 	if w.gate != nil {
 		if !w.gate.TryAcquire(1) {
 			w.Steps.At(ctx, step.Waiting)
@@ -115,6 +117,7 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 		defer w.gate.Release(1)
 		start = time.Now()
 	}
+
 	w.waits.Reset()
 	for {
 		if err := w.transaction(ctx, op); !errors.Is(err, redis.TxFailedErr) {
@@ -122,6 +125,7 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 		}
 		r.Retries++
 		r.Thrown = time.Since(start)
+
 		wait, more := w.waits.Next()
 		if !more || r.Thrown >= timeout {
 			return r, fmt.Errorf("%w: aborted %d times in %s", market.ErrContended, r.Retries, r.Thrown)
