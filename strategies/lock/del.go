@@ -28,22 +28,24 @@ func existsSet() Kind {
 		Source:   "the first idea; SETNX was made to replace it",
 		Promises: Promises{ClockIndependent: true},
 		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
-	}, func(h *hold) {
-		h.Release = h.del
-		h.take = func(ctx context.Context) (bool, error) {
-			held, err := h.rdb.Exists(ctx, h.key).Result()
-			if err != nil || held > 0 {
-				return false, err
-			}
-			h.env.Steps.At(ctx, step.Looked)
-			if err := h.rdb.Set(ctx, h.key, anybody, 0).Err(); err != nil {
-				// If someone else took the lock meanwhile, this frees theirs. Without it,
-				// our own stays for good.
-				return false, h.undone(ctx, err, false, h.del)
-			}
-			return true, nil
-		}
-	})
+	}, func(h *hold) acquisition { return existsSetLock{deleted{h}} })
+}
+
+type existsSetLock struct{ deleted }
+
+func (l existsSetLock) take(ctx context.Context) (bool, error) {
+	held, err := l.rdb.Exists(ctx, l.key).Result()
+	if err != nil || held > 0 {
+		return false, err
+	}
+
+	l.env.Steps.At(ctx, step.Looked)
+	if err := l.rdb.Set(ctx, l.key, anybody, 0).Err(); err != nil {
+		// If someone else took the lock meanwhile, this frees theirs. Without it,
+		// our own stays for good.
+		return false, l.undone(ctx, err, false, l.del)
+	}
+	return true, nil
 }
 
 // setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles a loser
@@ -61,11 +63,12 @@ func setNXFixed() Kind {
 		Source:   "articles that explain SETNX by a lock",
 		Promises: Promises{Exclusive: true, ClockIndependent: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
-	}, func(h *hold) {
-		h.Release = h.del
-		h.take = func(ctx context.Context) (bool, error) { return h.setNX(ctx, anybody) }
-	})
+	}, func(h *hold) acquisition { return setNXFixedLock{deleted{h}} })
 }
+
+type setNXFixedLock struct{ deleted }
+
+func (l setNXFixedLock) take(ctx context.Context) (bool, error) { return l.setNX(ctx, anybody) }
 
 // setExFixed is the short form of SET's page: SET key 1 EX NX (PX where TTL is not
 // whole seconds), released by DEL.
@@ -81,11 +84,12 @@ func setExFixed() Kind {
 		Source:   "redis.io/commands/set, the form without a token",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
-	}, func(h *hold) {
-		h.Release = h.del
-		h.take = func(ctx context.Context) (bool, error) { return h.setEXNX(ctx, anybody) }
-	})
+	}, func(h *hold) acquisition { return setExFixedLock{deleted{h}} })
 }
+
+type setExFixedLock struct{ deleted }
+
+func (l setExFixedLock) take(ctx context.Context) (bool, error) { return l.setEXNX(ctx, anybody) }
 
 // setExCompare is set-ex-fixed with a random token in the key. Its holder
 // releases it by GET, compare, DEL.
@@ -102,10 +106,22 @@ func setExCompare() Kind {
 		Source:   "articles that stop before the release script",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
 		Params:   []param.Param{TTLParam, LostReplyParam, PollParam, TimeoutParam},
-	}, func(h *hold) {
-		h.Release, h.undo = h.compareThenDelete, h.compareThenDelete
-		h.take = func(ctx context.Context) (bool, error) { return h.setEXNX(ctx, h.token) }
-	})
+	}, func(h *hold) acquisition { return setExCompareLock{h} })
+}
+
+type setExCompareLock struct{ *hold }
+
+func (l setExCompareLock) take(ctx context.Context) (bool, error) { return l.setEXNX(ctx, l.token) }
+
+func (l setExCompareLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+// release is GET and DEL, which deletes another's lock if this one expires in between.
+func (l setExCompareLock) release(ctx context.Context) error {
+	if err := l.mine(ctx, l.rdb); err != nil {
+		return l.releases(0, err)
+	}
+	l.env.Steps.At(ctx, step.Looked)
+	return l.del(ctx)
 }
 
 // getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX
@@ -136,7 +152,7 @@ func getSet() Kind {
 		PromisesWith: func(v param.Values, p *Promises) { p.Exclusive = v.Text(getSetTakeoverParam) != takeoverDel },
 		Params:       []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
 		Variants:     []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
-	}, getSetHold)
+	}, func(h *hold) acquisition { return &getSetLock{hold: h} })
 }
 
 const (
@@ -153,63 +169,70 @@ var (
 		"always", releaseInTime)
 )
 
-func getSetHold(h *hold) {
-	var end int64 // in ms, by this client's clock
-	h.take = func(ctx context.Context) (bool, error) {
-		now := h.env.Now()
-		end = now.Add(h.ttl()).UnixMilli()
-		if taken, err := h.setNX(ctx, end); taken || err != nil {
-			return taken, err
-		}
-		held, err := h.rdb.Get(ctx, h.key).Int64()
-		if errors.Is(err, redis.Nil) || err == nil && held >= now.UnixMilli() {
-			return false, nil
-		}
-		if err != nil {
+type getSetLock struct {
+	*hold
+	end int64 // in ms, by this client's clock
+}
+
+func (l *getSetLock) take(ctx context.Context) (bool, error) {
+	now := l.env.Now()
+	l.end = now.Add(l.ttl()).UnixMilli()
+	if taken, err := l.setNX(ctx, l.end); taken || err != nil {
+		return taken, err
+	}
+
+	held, err := l.rdb.Get(ctx, l.key).Int64()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return false, nil
+	case err != nil:
+		return false, err
+	case held >= now.UnixMilli():
+		return false, nil
+	}
+
+	l.env.Steps.At(ctx, step.Looked)
+	if l.env.Params.Text(getSetTakeoverParam) == takeoverDel {
+		if err := l.rdb.Del(ctx, l.key).Err(); err != nil {
 			return false, err
 		}
-		h.env.Steps.At(ctx, step.Looked)
-		if h.env.Params.Text(getSetTakeoverParam) == takeoverDel {
-			if err := h.rdb.Del(ctx, h.key).Err(); err != nil {
-				return false, err
-			}
-			return h.setNX(ctx, end)
-		}
-		cmd := redis.NewStringCmd(ctx, "getset", h.key, end)
-		if err := h.rdb.Process(ctx, cmd); errors.Is(err, redis.Nil) {
-			// It was released meanwhile; now the key holds a time, and nobody
-			// holds the lock.
-			return false, nil
-		}
-		replaced, err := cmd.Int64()
-		// If it replaced another time, another waiter was faster.
-		return err == nil && replaced == held, err
+		return l.setNX(ctx, l.end)
 	}
-	h.Release = func(ctx context.Context) error {
-		if h.env.Params.Text(getSetReleaseParam) == releaseInTime {
-			if h.env.Now().UnixMilli() >= end {
-				return h.releases(0, nil)
-			}
-			h.env.Steps.At(ctx, step.Looked)
-		}
-		return h.del(ctx)
+	return l.replace(ctx, held)
+}
+
+// replace takes over a lock that has ended. It reports whether the lock had the end that
+// was read: otherwise another waiter was faster.
+func (l *getSetLock) replace(ctx context.Context, read int64) (bool, error) {
+	cmd := redis.NewStringCmd(ctx, "getset", l.key, l.end)
+	if err := l.rdb.Process(ctx, cmd); errors.Is(err, redis.Nil) {
+		// It was released meanwhile; now the key holds a time, and nobody
+		// holds the lock.
+		return false, nil
 	}
+	replaced, err := cmd.Int64()
+	return err == nil && replaced == read, err
+}
+
+func (l *getSetLock) release(ctx context.Context) error {
+	if l.env.Params.Text(getSetReleaseParam) == releaseInTime {
+		if l.env.Now().UnixMilli() >= l.end {
+			return l.releases(0, nil)
+		}
+		l.env.Steps.At(ctx, step.Looked)
+	}
+	return l.del(ctx)
 }
 
 const anybody = "1" // what the key of a lock without an owner holds
 
+// deleted is the release of a lock without an owner: DEL, whoever holds it.
+type deleted struct{ *hold }
+
+func (d deleted) release(ctx context.Context) error { return d.del(ctx) }
+
 // del is a release by DEL, whoever holds the lock.
 func (h *hold) del(ctx context.Context) error { return h.releases(h.rdb.Del(ctx, h.key).Result()) }
-
-// compareThenDelete is a release by GET and DEL, which deletes another's lock if
-// this one expires in between.
-func (h *hold) compareThenDelete(ctx context.Context) error {
-	if err := h.mine(ctx, h.rdb); err != nil {
-		return h.releases(0, err)
-	}
-	h.env.Steps.At(ctx, step.Looked)
-	return h.del(ctx)
-}
 
 func (h *hold) setNX(ctx context.Context, value any) (bool, error) {
 	cmd := redis.NewBoolCmd(ctx, "setnx", h.key, value)
@@ -220,5 +243,5 @@ func (h *hold) setNX(ctx context.Context, value any) (bool, error) {
 // setEXNX is SET EX NX, or SET PX NX for a TTL that is not whole seconds.
 func (h *hold) setEXNX(ctx context.Context, value string) (bool, error) {
 	unit, n := h.expiry()
-	return given(h.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", h.key, value, unit, n, "nx")))
+	return wasSet(h.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", h.key, value, unit, n, "nx")))
 }

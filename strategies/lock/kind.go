@@ -185,10 +185,10 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// Polls completes the kind of a lock that waits by trying again and takes
+// polls completes the kind of a lock that waits by trying again and takes
 // [PollParam]: it adds the parameters of package backoff that it does not take
 // already. Its Lockers wait as [Retries] says.
-func Polls(k Kind) Kind {
+func polls(k Kind) Kind {
 	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
 	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
@@ -223,39 +223,4 @@ func Lua(files embed.FS, names ...string) (text string) {
 		text += string(part)
 	}
 	return text
-}
-
-// A Mutex is one acquisition of a lock in Redis by another module's code.
-type Mutex struct {
-	// Try makes one attempt. After another error than ErrHeld the lock may have been
-	// taken. It may be called again.
-	Try func(context.Context) error
-	// Unlock releases the lock, and Extend has the TTL begin again, over another
-	// connection than the worker's own. Both return ErrLost if the lock was not held.
-	Unlock func(context.Context) error
-	Extend func(context.Context, *redis.Client) error
-}
-
-// OfModule completes the kind of a polling lock that is another module's code. begin
-// begins an acquisition of a key under a random token. A module that insists takes any
-// error of an attempt for a lock that is held, and tries again.
-func OfModule(k Kind, insists bool, begin func(env Env, key, token string) Mutex) Kind {
-	k.OwnClock, k.Renews = true, true
-	return polling(k, func(h *hold) {
-		m := begin(h.env, h.key, h.token)
-		h.take = func(ctx context.Context) (bool, error) {
-			err := m.Try(ctx)
-			switch {
-			case errors.Is(err, ErrHeld):
-				return false, nil
-			case err != nil && insists && h.waits && ctx.Err() == nil:
-				h.queues = true // it may have taken the lock, so that it is given back when the worker gives up
-				return false, nil
-			}
-			return err == nil, err
-		}
-		h.undo = m.Unlock
-		h.Release = func(ctx context.Context) error { return h.releases(1, m.Unlock(ctx)) }
-		h.renewedOver(m.Extend)
-	})
 }

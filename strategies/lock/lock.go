@@ -6,10 +6,10 @@
 // constructor of a [Locker] for one worker. [All] lists those of this package. One with a
 // dependency of its own is in another (session, library).
 //
-// CONTRIBUTING.md says how a lock is added. The function of a Kind says how one
-// acquisition takes the lock and what its Lease can do: it sets the fields of a [hold].
-// [polling] makes the Kind complete for a lock that waits by trying again, [subscribing]
-// for one whose waiters are notified. Lua scripts are files beside the lock, embedded.
+// CONTRIBUTING.md says how a lock is added. One acquisition is a type with methods, an
+// [acquisition]: how it takes the lock, releases it and, if it can, renews it. [polling]
+// makes the Kind complete for a lock that waits by trying again, [subscribing] for one
+// whose waiters are notified. Lua scripts are files beside the lock, embedded.
 package lock
 
 import (

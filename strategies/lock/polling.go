@@ -16,37 +16,58 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// A hold is one acquisition of a lock in Redis, by Acquire or by Try. The function
-// of a Kind sets how it is taken and what its Lease can do. Once it is taken, its
-// Lease is what the holder gets.
+// An acquisition is one acquisition of a lock in Redis, by Acquire or by Try: how the lock
+// is taken and given back. Each lock has a type of its own for it, around a hold, which
+// it may share with others by embedding: [deleted], [deletedUnderWatch] and [compared] are
+// releases, [entry] makes a lock reentrant.
+type acquisition interface {
+	common() *hold
+
+	// take makes one attempt: true means held, false means that someone else holds the
+	// lock. It may be called again after false. True with an error means that the lock is
+	// held, but a later command of taking it failed.
+	take(context.Context) (bool, error)
+
+	// undo gives back what a failed attempt may have taken, unless lost-reply=kept. That
+	// of hold does nothing, for keys that do not say whose they are.
+	undo(context.Context) error
+
+	// release is Release of the lease.
+	release(context.Context) error
+}
+
+// A renewer is an acquisition whose lease has Renew.
+type renewer interface {
+	renew(context.Context) error
+}
+
+// An abandoner is an acquisition whose lease has Abandon.
+type abandoner interface{ abandon() }
+
+// A hold is what an acquisition works with.
 type hold struct {
-	Lease
+	lease  Lease // what the holder gets; take may set its Noticed and Fence
 	locker *locker
 	env    Env
 	rdb    *redis.Client // the worker's own connection
 	key    string
 	keys   []string // Kind.Keys of that
 	token  string   // 128 random bits or more: no two holders have the same
-	how    mode
+	mode   mode
 	waits  bool // it is Acquire, and not Try
 
 	// asked is when the request that took the lock was about to be sent: its TTL counts
 	// from then, however late the reply.
 	asked time.Time
 
-	// take makes one attempt: true means held, false means that someone else holds the
-	// lock. It may be called again after false. True with an error means that the lock is
-	// held, but a later command of taking it failed.
-	take func(context.Context) (bool, error)
-
-	// undo gives back what a failed attempt may have taken, unless lost-reply=kept;
-	// nil: the key has no owner.
-	undo func(context.Context) error
-
 	queues  bool          // who waits has a place, which undo gives up
 	channel string        // where a waiter is notified
-	again   time.Duration // how long a waiter that is not notified waits; set by take
+	retryIn time.Duration // how long a waiter waits for a notification; set by take
 }
+
+func (h *hold) common() *hold { return h }
+
+func (h *hold) undo(context.Context) error { return nil }
 
 // mode is how a read-write lock is taken; it is an argument of the scripts.
 type mode string
@@ -79,29 +100,19 @@ func (h *hold) releases(found int64, err error) error {
 	return nil
 }
 
-// releasedBy completes a lock that a script releases, or undoes. It answers how many keys
-// or entries were the holder's.
-func (h *hold) releasedBy(script *redis.Script, keys []string, args ...any) {
-	h.Release = func(ctx context.Context) error { return h.releases(script.Run(ctx, h.rdb, keys, args...).Int64()) }
-	h.undo = h.Release
+// releaseBy is a release by a script. It answers how many keys or entries were the holder's.
+func (h *hold) releaseBy(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+	return h.releases(script.Run(ctx, h.rdb, keys, args...).Int64())
 }
 
-// renewedBy completes a lock that a script renews, which answers 0 if the lock was lost.
-func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
-	h.renewedOver(func(ctx context.Context, rdb *redis.Client) error {
-		return lost(script.Run(ctx, rdb, keys, args...).Int64())
-	})
-}
-
-// renewedOver completes a lock that is renewed over a connection beside the worker's own.
-func (h *hold) renewedOver(renew func(context.Context, *redis.Client) error) {
-	h.Renew = func(ctx context.Context) error {
-		rdb, err := h.locker.background.connection(ctx)
-		if err != nil {
-			return err
-		}
-		return renew(ctx, rdb)
+// renewBy renews by a script, which answers 0 if the lock was lost. As all renewals it
+// has a connection beside the worker's own.
+func (h *hold) renewBy(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+	rdb, err := h.locker.background.connection(ctx)
+	if err != nil {
+		return err
 	}
+	return lost(script.Run(ctx, rdb, keys, args...).Int64())
 }
 
 // mine is ErrLost if the key does not hold the token.
@@ -113,8 +124,8 @@ func (h *hold) mine(ctx context.Context, rdb redis.Cmdable) error {
 	return err
 }
 
-// given reads the answer to SET NX: nil means that the key was there.
-func given(err error) (bool, error) {
+// wasSet reads the answer to a SET under a condition: nil means that it was not met.
+func wasSet(err error) (bool, error) {
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
@@ -129,31 +140,37 @@ func lost(found int64, err error) error {
 	return err
 }
 
-// polling completes the kind of a lock that waits by trying again. fill
-// completes one acquisition.
-func polling(k Kind, fill func(*hold)) Kind {
-	return opening(Polls(k), func(l *locker) error {
-		l.fill = fill
-		return nil
-	})
+// A newAcquisition makes the acquisition of one kind of lock around a hold.
+type newAcquisition func(*hold) acquisition
+
+// polling completes the kind of a lock that waits by trying again.
+func polling(k Kind, begin newAcquisition) Kind {
+	return opening(polls(k), func(*locker) (newAcquisition, error) { return begin, nil })
 }
 
 // opening completes a kind whose Lockers have something of their own: open
 // completes a Locker.
-func opening(k Kind, open func(*locker) error) Kind {
+func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 	k.own = true
 	k.New = func(env Env) (Locker, error) {
 		if env.Now == nil {
 			env.Now = time.Now
 		}
-		is := k
-		is.Promises.NoticesLoss = is.Promises.NoticesLoss || env.watched
-		beside := &background{dial: env.NewClient}
 		l := &locker{
-			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
-			background: beside, closers: redisconn.Closers{beside}, in: map[string]*stay{},
+			Retries:    NewRetries(env),
+			env:        env,
+			keys:       k.AllKeys,
+			promises:   k.PromisesOf(env.Params),
+			keepsTaken: k.keepsTaken(env.Params),
+			background: &background{dial: env.NewClient},
+			stays:      map[string]*stay{},
 		}
-		if err := open(l); err != nil {
+		l.promises.NoticesLoss = l.promises.NoticesLoss || env.watched
+		l.closers = redisconn.Closers{l.background}
+
+		var err error
+		l.begin, err = open(l)
+		if err != nil {
 			return nil, err
 		}
 		if k.Shares {
@@ -176,8 +193,8 @@ var (
 	releasedParam  = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
 )
 
-// keeps reports whether an acquisition that fails keeps what it may have taken.
-func (k Kind) keeps(v param.Values) bool {
+// keepsTaken reports whether an acquisition that fails keeps what it may have taken.
+func (k Kind) keepsTaken(v param.Values) bool {
 	return slices.ContainsFunc(k.Params, func(p param.Param) bool {
 		return p.Name == LostReplyParam.Name && v.Text(p) == lostReplyKept
 	})
@@ -189,16 +206,16 @@ type locker struct {
 	*Retries
 	env        Env
 	keys       func(key string) []string // of the Kind
-	made       Promises
-	keeps      bool // after a failed acquisition, what it may have taken
-	fill       func(*hold)
+	promises   Promises
+	keepsTaken bool           // an acquisition that fails keeps what it may have taken
+	begin      newAcquisition // of the Kind
 	background *background
 	hub        *hub              // notifies waiters; nil: they poll
-	in         map[string]*stay  // where this worker can enter again, by key
+	stays      map[string]*stay  // where this worker can enter again, by key
 	closers    redisconn.Closers // of all that is opened beside the worker's own connection
 }
 
-func (l *locker) Promises() Promises { return l.made }
+func (l *locker) Promises() Promises { return l.promises }
 
 func (l *locker) Close() error { return l.closers.Close() }
 
@@ -207,15 +224,15 @@ func (l *locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 }
 
 func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
-	h := l.hold(name, exclusive, false)
-	taken, err := l.attempt(ctx, h)
+	a := l.acquisition(name, exclusive, false)
+	taken, err := l.attempt(ctx, a)
 	if err == nil && !taken {
 		err = ErrHeld
 	}
 	if err != nil {
 		return nil, fmt.Errorf("try lock %s: %w", name, err)
 	}
-	return l.lease(h), nil
+	return l.lease(a), nil
 }
 
 // sharedLocker is the Locker of a read-write lock. Acquire and Try take it for a writer.
@@ -225,40 +242,60 @@ func (l sharedLocker) AcquireShared(ctx context.Context, name string) (*Lease, e
 	return l.acquire(ctx, name, shared)
 }
 
-func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, error) {
-	h := l.hold(name, how, true)
-	if err := l.until(ctx, h); err != nil {
+func (l *locker) acquire(ctx context.Context, name string, mode mode) (*Lease, error) {
+	a := l.acquisition(name, mode, true)
+	if err := l.until(ctx, a); err != nil {
 		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
 	}
-	return l.lease(h), nil
+	return l.lease(a), nil
 }
 
-func (l *locker) hold(name string, how mode, waits bool) *hold {
-	h := &hold{
-		locker: l, env: l.env, rdb: l.env.Redis, key: l.env.Key(name), token: rand.Text(), how: how, waits: waits,
+func (l *locker) acquisition(name string, mode mode, waits bool) acquisition {
+	key := l.env.Key(name)
+	return l.begin(&hold{
+		locker: l,
+		env:    l.env,
+		rdb:    l.env.Redis,
+		key:    key,
+		keys:   l.keys(key),
+		token:  rand.Text(),
+		mode:   mode,
+		waits:  waits,
+	})
+}
+
+// lease is what the holder gets of a lock that was taken.
+func (l *locker) lease(a acquisition) *Lease {
+	h := a.common()
+	h.lease.Release = a.release
+	if r, ok := a.(renewer); ok {
+		h.lease.Renew = r.renew
 	}
-	h.keys = l.keys(h.key)
-	l.fill(h)
-	return h
+	if ab, ok := a.(abandoner); ok {
+		h.lease.Abandon = ab.abandon
+	}
+	if l.env.watched {
+		return l.watched(h)
+	}
+	return &h.lease
 }
 
 // attempt makes one attempt. After an error the lock is not held, as far as
 // that could be made sure.
-func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
+func (l *locker) attempt(ctx context.Context, a acquisition) (bool, error) {
+	h := a.common()
 	h.asked = time.Now()
-	taken, err := h.take(ctx)
+	taken, err := a.take(ctx)
 	if err == nil {
 		return taken, nil
 	}
-	if h.undo != nil {
-		err = h.undone(ctx, err, taken, h.undo)
-	}
+	err = h.undone(ctx, err, taken, a.undo)
 	return false, redisconn.OfContext(ctx, err)
 }
 
 // undone is Undo, unless lost-reply=kept.
 func (h *hold) undone(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
-	if h.locker.keeps {
+	if h.locker.keepsTaken {
 		return cause
 	}
 	return Undo(ctx, cause, held, release)
@@ -266,30 +303,40 @@ func (h *hold) undone(ctx context.Context, cause error, held bool, release func(
 
 // until makes attempts, at least one, until one takes the lock or fails,
 // Retries give up, or ctx ends.
-func (l *locker) until(ctx context.Context, h *hold) (err error) {
-	var w *waiter
+func (l *locker) until(ctx context.Context, a acquisition) (err error) {
+	h := a.common()
+	var w *waiter // nil: it polls
 	if l.hub != nil {
 		w = l.hub.join(h.channel, h.token)
 		defer func() { w.leave(err == nil) }()
 	}
-	for l.Begin(); ; {
-		if taken, err := l.attempt(ctx, h); taken || err != nil {
+
+	l.Begin()
+	for {
+		if taken, err := l.attempt(ctx, a); taken || err != nil {
 			return err
 		}
-		wait, err := l.Next(ctx)
-		switch {
-		case err == nil && w == nil:
-			err = backoff.Sleep(ctx, wait, nil)
-		case err == nil:
-			err = l.notified(ctx, w, h.again)
-		}
+
+		err := l.wait(ctx, h, w)
 		if err != nil && h.queues {
-			return Undo(ctx, err, true, h.undo)
+			return Undo(ctx, err, true, a.undo)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// wait returns when the lock is to be tried again, or why it is not.
+func (l *locker) wait(ctx context.Context, h *hold, w *waiter) error {
+	pause, err := l.Next(ctx)
+	switch {
+	case err != nil:
+		return err
+	case w == nil:
+		return backoff.Sleep(ctx, pause, nil)
+	}
+	return l.notified(ctx, w, h.retryIn)
 }
 
 // undoTimeout bounds the attempt to give back a lock that may have been taken.

@@ -24,7 +24,6 @@ import (
 // bounded by the time it takes to wake each next worker. Source: queue locks; Redisson's
 // RFairLock; Redis in Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
-	take, release := script("queue_line", "queue_take"), script("queue_line", "queue_release")
 	return subscribing(Kind{
 		Name: "queue", Renews: true,
 		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
@@ -33,22 +32,42 @@ func queue() Kind {
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
 		Keys:     func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
-	}, func(h *hold) {
-		h.compared()
-		h.channel, h.queues = h.key+":handed", true
-		look, how := h.env.Params.Duration(lookParam), "try"
-		if h.waits {
-			how = "join"
-		}
-		patience := (queuePatience * look).Milliseconds()
-		h.take = func(ctx context.Context) (bool, error) {
-			ttl := h.ttl().Milliseconds()
-			left, err := take.Run(ctx, h.rdb, h.keys, h.token, patience, h.channel, ttl, how).Int64()
-			h.again = min(time.Duration(left)*time.Millisecond, look)
-			return err == nil && left == 0, err
-		}
-		h.releasedBy(release, h.keys, h.token, patience, h.channel) // it also gives up a place in line
+	}, func(h *hold) acquisition {
+		h.channel = h.key + ":handed"
+		h.queues = true
+		return queueLock{compared{h}}
 	})
+}
+
+var (
+	queueTake    = script("queue_line", "queue_take")
+	queueRelease = script("queue_line", "queue_release")
+)
+
+type queueLock struct{ compared }
+
+func (l queueLock) take(ctx context.Context) (bool, error) {
+	how := "try"
+	if l.waits {
+		how = "join"
+	}
+	ttl := l.ttl().Milliseconds()
+	left, err := queueTake.Run(ctx, l.rdb, l.keys, l.token, l.patience(), l.channel, ttl, how).Int64()
+
+	l.retryIn = min(time.Duration(left)*time.Millisecond, l.env.Params.Duration(lookParam))
+	return err == nil && left == 0, err
+}
+
+func (l queueLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+// release also gives up a place in line.
+func (l queueLock) release(ctx context.Context) error {
+	return l.releaseBy(ctx, queueRelease, l.keys, l.token, l.patience(), l.channel)
+}
+
+// patience is for how long, in ms, a waiter without a sign of life keeps its place.
+func (l queueLock) patience() int64 {
+	return (queuePatience * l.env.Params.Duration(lookParam)).Milliseconds()
 }
 
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
@@ -73,7 +92,6 @@ const queuePatience = 5 // intervals that may pass without a sign of life
 // present one. Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on
 // Shared-Memory Multiprocessors", 1991, 2.2.
 func ticket() Kind {
-	try, leave := script("ticket_try"), script("ticket_leave")
 	return polling(Kind{
 		Name:     "ticket",
 		Summary:  "INCR takes a number, and whoever is served holds it; a crash, of a waiter too, blocks all behind it",
@@ -84,48 +102,65 @@ func ticket() Kind {
 		// and the set of those that were given up. Together the counters say who holds
 		// the lock. They stay, so that numbers do not repeat.
 		Keys: func(key string) []string { return []string{key, key + ":taken", key + ":abandoned"} },
-	}, func(h *hold) {
-		var number int64 // 0: none was taken, as far as is known
+	}, func(h *hold) acquisition {
 		h.queues = true
-		h.Release = func(ctx context.Context) error {
-			return h.releases(leave.Run(ctx, h.rdb, h.keys, number).Int64())
-		}
-		h.undo = func(ctx context.Context) error {
-			if number == 0 {
-				return nil
-			}
-			return h.Release(ctx)
-		}
-		h.take = func(ctx context.Context) (served bool, err error) {
-			if !h.waits {
-				number, err = try.Run(ctx, h.rdb, h.keys[:2]).Int64()
-				return number > 0, err
-			}
-			served, err = h.ask(ctx, &number)
-			// A number that was taken is given back, whatever failed.
-			return served || err != nil && number > 0, err
-		}
+		return &ticketLock{hold: h}
 	})
 }
 
-// ask takes a number, if there is none yet, and reports whether it is served.
-func (h *hold) ask(ctx context.Context, number *int64) (bool, error) {
-	p := h.rdb.Pipeline()
-	var taken *redis.IntCmd
-	if *number == 0 {
-		taken = p.Incr(ctx, h.keys[1])
+var (
+	ticketTry   = script("ticket_try")
+	ticketLeave = script("ticket_leave")
+)
+
+type ticketLock struct {
+	*hold
+	number int64 // 0: none was taken, as far as is known
+}
+
+func (l *ticketLock) take(ctx context.Context) (served bool, err error) {
+	if !l.waits {
+		l.number, err = ticketTry.Run(ctx, l.rdb, l.keys[:2]).Int64()
+		return l.number > 0, err
 	}
-	done := p.Get(ctx, h.key)
+
+	served, err = l.ask(ctx)
+	if err != nil && l.number > 0 {
+		return true, err // the number is given back, whatever failed
+	}
+	return served, err
+}
+
+func (l *ticketLock) undo(ctx context.Context) error {
+	if l.number == 0 {
+		return nil
+	}
+	return l.release(ctx)
+}
+
+func (l *ticketLock) release(ctx context.Context) error {
+	return l.releaseBy(ctx, ticketLeave, l.keys, l.number)
+}
+
+// ask takes a number, if there is none yet, and reports whether it is served.
+func (l *ticketLock) ask(ctx context.Context) (served bool, err error) {
+	p := l.rdb.Pipeline()
+	var taken *redis.IntCmd
+	if l.number == 0 {
+		taken = p.Incr(ctx, l.keys[1])
+	}
+	done := p.Get(ctx, l.key)
 	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one
+
 	if taken != nil {
 		if err := taken.Err(); err != nil {
-			return false, fmt.Errorf("take a number for %s: %w", h.key, err)
+			return false, fmt.Errorf("take a number for %s: %w", l.key, err)
 		}
-		*number = taken.Val()
+		l.number = taken.Val()
 	}
 	n, err := done.Int64()
 	if err != nil && !errors.Is(err, redis.Nil) { // no number is done yet
-		return false, fmt.Errorf("ask which number of %s is served: %w", h.key, err)
+		return false, fmt.Errorf("ask which number of %s is served: %w", l.key, err)
 	}
-	return *number == n+1, nil
+	return l.number == n+1, nil
 }

@@ -34,7 +34,7 @@ import (
 // lock seems valid for longer, and its holder works on beside the next one (scenario
 // clock-set-back). Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
-	return opening(Polls(Kind{
+	return opening(polls(Kind{
 		Name: "redlock", Renews: true,
 		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:  `redis.io, "Distributed Locks with Redis"`,
@@ -52,16 +52,15 @@ func redlock() Kind {
 		},
 		Needs:    NeedsMasters,
 		Variants: []string{":" + clockParam.Name + "=" + wallClock},
-	}), func(l *locker) error {
+	}), func(l *locker) (newAcquisition, error) {
 		if n := len(l.env.Servers.Masters); n < 3 || n%2 == 0 {
-			return fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
+			return nil, fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
 				ErrServers, n)
 		}
 		nodes := newMasters(l, forAcquisitions)
 		background := newMasters(l, forRenewals)
-		l.fill = func(h *hold) { redlockHold(h, nodes, background) }
 		l.waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
-		return nil
+		return func(h *hold) acquisition { return newRedlockLock(h, nodes, background) }, nil
 	})
 }
 
@@ -77,54 +76,76 @@ var (
 		"random part of the wait: 1 is from nothing to twice the wait; full and decorrelated have their own")
 )
 
-func redlockHold(h *hold, nodes, background masters) {
-	ttl, now := h.ttl(), time.Now
-	// Drift: the TTL may be shorter by the clock of another machine.
-	life := ttl - (ttl/100 + 2*time.Millisecond)
+type redlockLock struct {
+	*hold
+	nodes, background masters
+	life              time.Duration    // for how long the lock is valid after it was asked for
+	now               func() time.Time // by which the time taken is measured
+	end               *time.Timer      // of the validity, by the client's monotonic clock
+}
+
+func newRedlockLock(h *hold, nodes, background masters) *redlockLock {
+	ttl := h.ttl()
+	l := &redlockLock{hold: h, nodes: nodes, background: background}
 	if h.env.Params.Text(clockParam) == wallClock {
-		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
+		l.life = ttl
+		l.now = func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
+		return l
 	}
-	var end *time.Timer // of the validity, by the client's monotonic clock
-	h.take = func(ctx context.Context) (bool, error) {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		start := now()
-		votes := nodes.each(ctx, func(ctx context.Context, rdb *redis.Client) (bool, error) {
-			return given(rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", h.key, h.token, "nx", "px", ttl.Milliseconds())))
-		})
-		if left := life - now().Sub(start); ctx.Err() == nil && votes.majority() && left > 0 {
-			noticed, lose := context.WithCancelCause(context.Background())
-			end = time.AfterFunc(left, func() { lose(ErrLost) })
-			h.Noticed = noticed
-			return true, nil
-		}
-		// Delete the key wherever it may be, also when ctx has ended; the time-out of
-		// each node bounds this.
-		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		return false, votes.unanswered()
+	drift := ttl/100 + 2*time.Millisecond // the TTL may be shorter by the clock of another machine
+	l.life = ttl - drift
+	l.now = time.Now
+	return l
+}
+
+func (l *redlockLock) take(ctx context.Context) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
-	// The lock was lost if there was no majority, even with the nodes that did not answer.
-	h.Release = func(ctx context.Context) error {
-		end.Stop()
-		return h.releases(1, nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld())
+
+	start := l.now()
+	votes := l.nodes.each(ctx, l.askForLock)
+	left := l.life - l.now().Sub(start)
+	if ctx.Err() == nil && votes.majority() && left > 0 {
+		noticed, lose := context.WithCancelCause(context.Background())
+		l.end = time.AfterFunc(left, func() { lose(ErrLost) })
+		l.lease.Noticed = noticed
+		return true, nil
 	}
-	// A majority has to agree, as when the lock was taken.
-	h.Renew = func(ctx context.Context) error {
-		start := now()
-		err := background.each(ctx, askScript(compareExpire, h.key, h.token, ttl.Milliseconds())).stillHeld()
-		if err != nil {
-			return err
-		}
-		if !end.Stop() { // it has come
-			return ErrLost
-		}
-		end.Reset(life - now().Sub(start))
-		return nil
+
+	// Delete the key wherever it may be, also when ctx has ended; the time-out of
+	// each node bounds this.
+	l.nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, l.key, l.token))
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
+	return false, votes.unanswered()
+}
+
+func (l *redlockLock) askForLock(ctx context.Context, rdb *redis.Client) (bool, error) {
+	ttl := l.ttl().Milliseconds()
+	return wasSet(rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "px", ttl)))
+}
+
+// release finds the lock lost if there was no majority, even with the nodes that did not
+// answer.
+func (l *redlockLock) release(ctx context.Context) error {
+	l.end.Stop()
+	return l.releases(1, l.nodes.each(ctx, askScript(compareDelete, l.key, l.token)).stillHeld())
+}
+
+// renew needs a majority that agrees, as take does.
+func (l *redlockLock) renew(ctx context.Context) error {
+	start := l.now()
+	renews := askScript(compareExpire, l.key, l.token, l.ttl().Milliseconds())
+	if err := l.background.each(ctx, renews).stillHeld(); err != nil {
+		return err
+	}
+	if !l.end.Stop() { // it has come
+		return ErrLost
+	}
+	l.end.Reset(l.life - l.now().Sub(start))
+	return nil
 }
 
 // masters are the connections of one worker to independent Redis masters.

@@ -34,7 +34,6 @@ import (
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock;
 // java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
-	enters, leaves := script("reentrant_enter"), script("reentrant_leave")
 	return polling(Kind{
 		Name: "reentrant", Renews: true,
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
@@ -47,130 +46,189 @@ func reentrant() Kind {
 		},
 		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
 		Variants: []string{":owner=" + ownerFixed},
-	}, func(h *hold) {
+	}, func(h *hold) acquisition {
 		if h.env.Params.Text(ownerParam) == ownerFixed {
 			h.token = "thread-1"
 		}
-		h.renewedBy(reentrantRenew, []string{h.key}, h.token, h.ttl().Milliseconds())
-		command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
-		enter := func(ctx context.Context) (bool, error) {
-			unit, n := h.expiry()
-			return enters.Run(ctx, h.rdb, []string{h.key}, h.token, command[unit], n).Bool()
-		}
-		leave := func(ctx context.Context) *redis.Cmd {
-			return leaves.Run(ctx, h.rdb, []string{h.key}, h.token)
-		}
-		h.stayByScript(enter, leave, func() {})
+		return renewedEntry{&entry{hold: h, own: countedByServer{h, reentrantScripts{h}}}}
 	})
 }
+
+var (
+	reentrantEnter = script("reentrant_enter")
+	reentrantLeave = script("reentrant_leave")
+	reentrantRenew = script("reentrant_renew")
+)
+
+// reentrantScripts are the entryScripts of reentrant.
+type reentrantScripts struct{ *hold }
+
+func (r reentrantScripts) enterOnce(ctx context.Context) (bool, error) {
+	command := "PEXPIRE"
+	unit, n := r.expiry()
+	if unit == "ex" {
+		command = "EXPIRE"
+	}
+	return reentrantEnter.Run(ctx, r.rdb, []string{r.key}, r.token, command, n).Bool()
+}
+
+func (r reentrantScripts) leaveOnce(ctx context.Context) error {
+	return reentrantLeave.Run(ctx, r.rdb, []string{r.key}, r.token).Err()
+}
+
+func (r reentrantScripts) renew(ctx context.Context) error {
+	return r.renewBy(ctx, reentrantRenew, []string{r.key}, r.token, r.ttl().Milliseconds())
+}
+
+func (reentrantScripts) endRenewals() {}
 
 const ownerFixed = "fixed"
 
 var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
-var reentrantRenew = script("reentrant_renew")
-
-// stayByScript completes a reentrant lock that one script enters, if nobody else is in,
-// and another one leaves once, which answers nil if the holder was not in. ends comes
-// before the last time that it is left.
-func (h *hold) stayByScript(
-	enter func(context.Context) (bool, error), leave func(context.Context) *redis.Cmd, ends func(),
-) {
-	s := &stay{hold: h}
-	// once, if the server has counted an entry whose reply was lost
-	undo := func(ctx context.Context) error {
-		n, err := h.rdb.HGet(ctx, h.key, h.token).Int()
-		if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return leave(ctx).Err()
-	}
-	s.again = func(ctx context.Context) (bool, error) {
-		in, err := enter(ctx)
-		if err != nil {
-			return false, h.undone(ctx, err, false, undo)
-		}
-		return in, nil
-	}
-	s.first = s.again
-	s.leave = func(ctx context.Context, last bool) error {
-		if last {
-			ends()
-		}
-		err := leave(ctx).Err()
-		if errors.Is(err, redis.Nil) {
-			err = ErrLost
-		}
-		return h.releases(1, err)
-	}
-	h.Abandon, h.take = ends, s.reentrantly
+// An entry is an acquisition of a reentrant lock: a worker that holds the lock enters it
+// again.
+type entry struct {
+	*hold
+	own  reentrance // of the stay that begins if the worker is not in
+	stay *stay      // in which this is an entry, once it is
+	left bool
 }
+
+// renewedEntry is the entry of a lock that can be renewed.
+type renewedEntry struct{ *entry }
+
+func (e renewedEntry) renew(ctx context.Context) error { return e.stay.renew(ctx) }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its
 // last release.
 type stay struct {
-	*hold
-	whole   Lease // what its entries have in common
+	reentrance
 	entries int
-
-	first func(context.Context) (bool, error) // enters a free lock
-	// Enters once more; false: the holder does not hold it any more.
-	again func(context.Context) (bool, error)
-	leave func(ctx context.Context, last bool) error // leaves once
 }
 
-// reentrantly takes the lock. A worker that holds it enters again; if it was lost,
-// it starts as another holder.
-func (s *stay) reentrantly(ctx context.Context) (bool, error) {
-	if in := s.locker.in[s.key]; in != nil {
-		held, err := in.again(ctx)
-		switch {
-		case err != nil:
-			return false, fmt.Errorf("enter %s again: %w", s.key, err)
-		case held:
-			s.Lease = in.entry()
+// A reentrance is how one holder enters and leaves a reentrant lock.
+type reentrance interface {
+	// enter enters once more, after so many entries. 0: it enters a lock that may be
+	// free. Otherwise false means that the holder does not hold it any more.
+	enter(ctx context.Context, entries int) (bool, error)
+	undo(context.Context) error // as that of acquisition
+	leave(ctx context.Context, last bool) error
+	renew(context.Context) error
+	abandon()
+}
+
+// take takes the lock. A worker that holds it enters again; if it was lost, it starts as
+// another holder.
+func (e *entry) take(ctx context.Context) (bool, error) {
+	if in := e.locker.stays[e.key]; in != nil {
+		held, err := in.enter(ctx, in.entries)
+		if err != nil {
+			return false, fmt.Errorf("enter %s again: %w", e.key, err)
+		}
+		if held {
+			e.count(in)
 			return true, nil
 		}
-		delete(s.locker.in, s.key)
+		delete(e.locker.stays, e.key)
 	}
-	taken, err := s.first(ctx)
+
+	taken, err := e.own.enter(ctx, 0)
 	if err != nil || !taken {
 		return false, err
 	}
-	s.locker.in[s.key] = s
-	s.whole = s.Lease
-	s.Lease = s.entry()
+	begun := &stay{reentrance: e.own}
+	e.locker.stays[e.key] = begun
+	e.count(begun)
 	return true, nil
 }
 
-// entry is the lease of one more entry.
-func (s *stay) entry() Lease {
-	s.entries++
-	left, lease := false, s.whole
-	lease.Release = func(ctx context.Context) error {
-		if left {
-			return s.releases(0, nil)
-		}
-		left = true
-		s.entries--
-		if s.entries == 0 && s.locker.in[s.key] == s {
-			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
-		}
-		// Once: after an error another one might leave the entry around this one.
-		return s.leave(ctx, s.entries == 0)
-	}
-	lease.Abandon = func() { // the whole stay: the lock is one
-		left = true
-		if s.locker.in[s.key] == s {
-			delete(s.locker.in, s.key)
-		}
-		s.whole.Leave()
-	}
-	return lease
+func (e *entry) count(in *stay) {
+	in.entries++
+	e.stay = in
 }
+
+func (e *entry) undo(ctx context.Context) error { return e.own.undo(ctx) }
+
+// release leaves once. After an error it does nothing more: leaving again might leave the
+// entry around this one.
+func (e *entry) release(ctx context.Context) error {
+	if e.left {
+		return e.releases(0, nil)
+	}
+	e.left = true
+	e.stay.entries--
+	last := e.stay.entries == 0
+	if last {
+		e.endStay() // even if the release fails
+	}
+	return e.stay.leave(ctx, last)
+}
+
+// abandon abandons the whole stay: the lock is one.
+func (e *entry) abandon() {
+	e.left = true
+	e.endStay()
+	e.stay.abandon()
+}
+
+// endStay has nobody enter this stay again.
+func (e *entry) endStay() {
+	if e.locker.stays[e.key] == e.stay {
+		delete(e.locker.stays, e.key)
+	}
+}
+
+// countedByServer is the reentrance of a lock that counts entries by scripts, in a hash of
+// the holder's token to their number.
+type countedByServer struct {
+	*hold
+	entryScripts
+}
+
+// entryScripts are the commands of a lock that is countedByServer.
+type entryScripts interface {
+	enterOnce(context.Context) (bool, error) // if nobody else is in
+	leaveOnce(context.Context) error         // redis.Nil: the holder was not in
+	renew(context.Context) error
+	endRenewals() // before the lock is left for the last time, or abandoned
+}
+
+func (c countedByServer) enter(ctx context.Context, entries int) (bool, error) {
+	in, err := c.enterOnce(ctx)
+	if err == nil {
+		return in, nil
+	}
+	uncount := func(ctx context.Context) error { return c.leaveUncounted(ctx, entries) }
+	return false, c.undone(ctx, err, false, uncount)
+}
+
+// leaveUncounted leaves once if the server has counted an entry whose reply was lost.
+func (c countedByServer) leaveUncounted(ctx context.Context, entries int) error {
+	counted, err := c.rdb.HGet(ctx, c.key, c.token).Int()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil
+	case err != nil:
+		return err
+	case counted <= entries:
+		return nil
+	}
+	return c.leaveOnce(ctx)
+}
+
+func (c countedByServer) leave(ctx context.Context, last bool) error {
+	if last {
+		c.endRenewals()
+	}
+	err := c.leaveOnce(ctx)
+	if errors.Is(err, redis.Nil) {
+		err = ErrLost
+	}
+	return c.releases(1, err)
+}
+
+func (c countedByServer) abandon() { c.endRenewals() }
 
 // reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The
 // holder counts its entries itself, so entering again sends nothing, and releases it by
@@ -203,7 +261,7 @@ func (s *stay) entry() Lease {
 // Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it;
 // redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
-	return opening(Polls(Kind{
+	return opening(polls(Kind{
 		Name:         "reentrant-local",
 		Summary:      "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
 		Source:       "tutorials: ThreadLocal count and pool thread",
@@ -214,15 +272,19 @@ func reentrantLocal() Kind {
 		},
 		Check:    checkLocalRenewal,
 		Variants: []string{":renewals=4", ":renewals=4:renew-by=" + renewByXX},
-	}), func(l *locker) error {
+	}), func(l *locker) (newAcquisition, error) {
 		v := l.env.Params
 		r := &localRenewals{
-			steps: l.env.Steps, times: v.Count(renewalsParam), between: orDefault(v, localRenewParam, v.Duration(TTLParam)),
-			busy: make(chan struct{}, renewers),
+			steps:   l.env.Steps,
+			times:   v.Count(renewalsParam),
+			between: orDefault(v, localRenewParam, v.Duration(TTLParam)),
+			busy:    make(chan struct{}, renewers),
 		}
 		r.open, r.end = context.WithCancel(context.Background())
-		l.fill, l.closers = r.fill, append(l.closers, r)
-		return nil
+		l.closers = append(l.closers, r)
+		return func(h *hold) acquisition {
+			return &entry{hold: h, own: countedLocally{compared: compared{h}, renewals: r}}
+		}, nil
 	})
 }
 
@@ -275,49 +337,61 @@ type localRenewals struct {
 	busy chan struct{}
 }
 
-func (r *localRenewals) fill(h *hold) {
-	h.compared()
-	if h.env.Params.Text(renewByParam) == renewByXX {
-		h.renewedBySet("xx")
-	}
-	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
-	h.Renew = nil
-	s := &stay{hold: h}
-	s.again = func(ctx context.Context) (bool, error) {
-		args := map[string][]any{bySet: {"set", h.key, h.token}, byKeepTTL: {"set", h.key, h.token, "keepttl"}}[reenter]
-		if args == nil {
-			return true, nil
-		}
-		return true, h.rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
-	}
-	s.first = func(ctx context.Context) (bool, error) {
-		taken, err := h.setEXNX(ctx, h.token)
-		if taken && r.times > 0 {
-			r.begin(renew)
-		}
-		var answered redis.Error
-		if h.locker.keeps && ctx.Err() == nil && !errors.As(err, &answered) {
-			err = nil // as published: no connection is a lock that somebody else holds
-		}
-		return taken, err
-	}
-	byScript := h.Release
-	s.leave = func(ctx context.Context, last bool) error {
-		if !last {
-			return nil
-		}
-		r.flag.Store(false)
-		if err := byScript(ctx); !errors.Is(err, ErrLost) {
-			return err
-		}
-		return nil // as published
-	}
-	h.Abandon = func() { r.flag.Store(false) }
-	h.take = s.reentrantly
+// countedLocally is the reentrance of reentrant-local: the client counts its entries.
+type countedLocally struct {
+	compared
+	renewals *localRenewals
 }
 
-// begin has a lease renewed beside its holder, who learns nothing of it.
-func (r *localRenewals) begin(renew func(context.Context) error) {
+func (c countedLocally) enter(ctx context.Context, entries int) (bool, error) {
+	if entries > 0 {
+		return true, c.enterAgain(ctx)
+	}
+
+	taken, err := c.setEXNX(ctx, c.token)
+	if taken && c.renewals.times > 0 {
+		c.renewals.begin(c)
+	}
+	var answered redis.Error
+	if c.locker.keepsTaken && ctx.Err() == nil && !errors.As(err, &answered) {
+		err = nil // as published: no connection is a lock that somebody else holds
+	}
+	return taken, err
+}
+
+func (c countedLocally) enterAgain(ctx context.Context) error {
+	switch c.env.Params.Text(reenterParam) {
+	case bySet:
+		return c.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", c.key, c.token))
+	case byKeepTTL:
+		return c.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", c.key, c.token, "keepttl"))
+	}
+	return nil
+}
+
+func (c countedLocally) leave(ctx context.Context, last bool) error {
+	if !last {
+		return nil
+	}
+	c.renewals.flag.Store(false)
+	err := c.release(ctx)
+	if errors.Is(err, ErrLost) {
+		return nil // as published
+	}
+	return err
+}
+
+func (c countedLocally) renew(ctx context.Context) error {
+	if c.env.Params.Text(renewByParam) == renewByXX {
+		return c.renewBySet(ctx, "xx")
+	}
+	return c.compared.renew(ctx)
+}
+
+func (c countedLocally) abandon() { c.renewals.flag.Store(false) }
+
+// begin has a lock renewed beside its holder, who learns nothing of it.
+func (r *localRenewals) begin(held renewer) {
 	r.flag.Store(true)
 	r.running.Go(func() {
 		select {
@@ -326,7 +400,7 @@ func (r *localRenewals) begin(renew func(context.Context) error) {
 		case <-r.open.Done():
 		}
 		for done := 0; done < r.times && r.flag.Load() && r.open.Err() == nil; {
-			if renew(r.open) != nil {
+			if held.renew(r.open) != nil {
 				continue // at once, and not counted
 			}
 			done++
@@ -368,7 +442,6 @@ func (r *localRenewals) Close() error {
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page
 // "Distributed locks and synchronizers".
 func redisson() Kind {
-	takes, releases := script("redisson_take"), script("redisson_release")
 	return subscribing(Kind{
 		Name:    "redisson",
 		Summary: "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
@@ -382,32 +455,61 @@ func redisson() Kind {
 		Keys: func(key string) []string { return []string{key, key + ":released"} },
 		// Not renewed; given back.
 		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},
-	}, func(h *hold) {
+	}, func(h *hold) acquisition {
 		h.channel = h.key + ":freed"
-		life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
-		h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
-		leave := func(ctx context.Context) *redis.Cmd {
-			return releases.Run(ctx, h.rdb, h.keys, h.token, life.Milliseconds(), h.channel, freed, rand.Text(),
-				answerLife.Milliseconds())
-		}
-		endRenewals := func() {}
-		enter := func(ctx context.Context) (bool, error) {
-			asked := time.Now()
-			left, err := takes.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
-			if err != nil {
-				return false, err
-			}
-			h.again = time.Duration(left) * time.Millisecond
-			if left == 0 && h.env.Params.Text(leaseParam) == noLease {
-				endRenewals()
-				// It tells nobody of a loss.
-				renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps)
-				endRenewals = renewed.Abandon
-			}
-			return left == 0, nil
-		}
-		h.stayByScript(enter, leave, func() { endRenewals() })
+		own := countedByServer{h, &redissonScripts{hold: h}}
+		return renewedEntry{&entry{hold: h, own: own}}
 	})
+}
+
+var (
+	redissonTake    = script("redisson_take")
+	redissonRelease = script("redisson_release")
+)
+
+// redissonScripts are the entryScripts of redisson, and its watchdog.
+type redissonScripts struct {
+	*hold
+	watchdog *Lease // whose Abandon ends it; nil: there is none
+}
+
+// life is for how long the lock is taken or renewed.
+func (r *redissonScripts) life() time.Duration {
+	return orDefault(r.env.Params, leaseParam, r.env.Params.Duration(redissonTTLParam))
+}
+
+func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
+	asked := time.Now()
+	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, r.life().Milliseconds()).Int64()
+	if err != nil {
+		return false, err
+	}
+	r.retryIn = time.Duration(left) * time.Millisecond
+	if left != 0 {
+		return false, nil
+	}
+
+	if r.env.Params.Text(leaseParam) == noLease {
+		r.endRenewals()
+		// It tells nobody of a loss.
+		r.watchdog = keepRenewing(&Lease{Renew: r.renew}, asked, r.life()/3, r.life(), r.env.Steps)
+	}
+	return true, nil
+}
+
+func (r *redissonScripts) leaveOnce(ctx context.Context) error {
+	return redissonRelease.Run(ctx, r.rdb, r.keys, r.token, r.life().Milliseconds(), r.channel, freed, rand.Text(),
+		answerLife.Milliseconds()).Err()
+}
+
+func (r *redissonScripts) renew(ctx context.Context) error {
+	return r.renewBy(ctx, reentrantRenew, []string{r.key}, r.token, r.life().Milliseconds())
+}
+
+func (r *redissonScripts) endRenewals() {
+	if r.watchdog != nil {
+		r.watchdog.Abandon()
+	}
 }
 
 // redissonTTLParam is not TTLParam because its default is Redisson's lockWatchdogTimeout.

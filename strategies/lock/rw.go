@@ -24,7 +24,6 @@ import (
 // Cluster. Source: articles on a read-write lock by two keys and a script, none in
 // particular. rw-safe is the correction.
 func rwNaive() Kind {
-	take := script("rw_naive_take")
 	return polling(Kind{
 		Name: "rw-naive", Shares: true,
 		Summary:  "WRONG: read-write: a key for readers and one for the writer, both 1; any reader's DEL frees all",
@@ -32,13 +31,21 @@ func rwNaive() Kind {
 		Promises: Promises{Exclusive: true, ClockIndependent: true},
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:     rwKeysKeys,
-	}, func(h *hold) {
-		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, take) }
-		h.Release = func(ctx context.Context) error {
-			suffix := map[mode]string{shared: ":readers", exclusive: ":writer"}[h.how]
-			return h.releases(h.rdb.Del(ctx, h.key+suffix).Result())
-		}
-	})
+	}, func(h *hold) acquisition { return rwNaiveLock{h} })
+}
+
+var rwNaiveTake = script("rw_naive_take")
+
+type rwNaiveLock struct{ *hold }
+
+func (l rwNaiveLock) take(ctx context.Context) (bool, error) { return l.takeRWKeys(ctx, rwNaiveTake) }
+
+func (l rwNaiveLock) release(ctx context.Context) error {
+	key := l.key + ":writer"
+	if l.mode == shared {
+		key = l.key + ":readers"
+	}
+	return l.releases(l.rdb.Del(ctx, key).Result())
 }
 
 // rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of
@@ -52,7 +59,6 @@ func rwNaive() Kind {
 // must lie in one slot on Redis Cluster. Source: rw-naive with a count of readers and a
 // writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
-	take, release := script("rw_keys_take"), script("rw_keys_release")
 	return polling(Kind{
 		Name: "rw-keys", Shares: true,
 		Summary:  "read-write: a counter of readers and a writer's key; one reader can free another's",
@@ -60,18 +66,31 @@ func rwKeys() Kind {
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Shared: true},
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:     rwKeysKeys,
-	}, func(h *hold) { // its token is only for a writer
-		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, take) }
-		// A reader whose reply was lost subtracts one, which may be another reader.
-		h.releasedBy(release, h.keys, string(h.how), h.token)
-	})
+	}, func(h *hold) acquisition { return rwKeysLock{h} })
+}
+
+var (
+	rwKeysTake    = script("rw_keys_take")
+	rwKeysRelease = script("rw_keys_release")
+)
+
+type rwKeysLock struct{ *hold }
+
+func (l rwKeysLock) take(ctx context.Context) (bool, error) { return l.takeRWKeys(ctx, rwKeysTake) }
+
+// undo of a reader whose reply was lost subtracts one, which may be another reader.
+func (l rwKeysLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+// release compares the token of a writer, and not that of a reader.
+func (l rwKeysLock) release(ctx context.Context) error {
+	return l.releaseBy(ctx, rwKeysRelease, l.keys, string(l.mode), l.token)
 }
 
 func rwKeysKeys(key string) []string { return []string{key + ":readers", key + ":writer"} }
 
 func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, error) {
 	unit, n := h.expiry()
-	return script.Run(ctx, h.rdb, h.keys, string(h.how), n, h.token, unit).Bool()
+	return script.Run(ctx, h.rdb, h.keys, string(h.mode), n, h.token, unit).Bool()
 }
 
 // rwHash is a read-write lock in one hash, so that it works on Redis Cluster without
@@ -90,27 +109,41 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // Writers wait for a moment without readers. A lock whose reply was lost is kept
 // (lost-acquire), unless lost-reply=released.
 func rwHash() Kind {
-	take, release := script("rw_hash_take"), script("rw_hash_release")
 	return polling(Kind{
 		Name: "rw-hash", Shares: true,
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
 		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, LostReplyParam, PollParam, TimeoutParam},
-	}, func(h *hold) {
-		var since int64 // in ms, by this client's clock; it identifies the holder
-		h.take = func(ctx context.Context) (bool, error) {
-			ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
-			since = h.env.Now().UnixMilli()
-			return take.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
-				ms(keyTTLParam)).Bool()
-		}
-		h.Release = func(ctx context.Context) error {
-			field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
-			return h.releases(release.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
-		}
-		h.undo = h.Release
-	})
+	}, func(h *hold) acquisition { return &rwHashLock{hold: h} })
+}
+
+var (
+	rwHashTake    = script("rw_hash_take")
+	rwHashRelease = script("rw_hash_release")
+)
+
+type rwHashLock struct {
+	*hold
+	since int64 // in ms, by this client's clock; it identifies the holder
+}
+
+func (l *rwHashLock) take(ctx context.Context) (bool, error) {
+	l.since = l.env.Now().UnixMilli()
+	readTTL := l.env.Params.Duration(readTTLParam).Milliseconds()
+	writeTTL := l.env.Params.Duration(writeTTLParam).Milliseconds()
+	keyTTL := l.env.Params.Duration(keyTTLParam).Milliseconds()
+	return rwHashTake.Run(ctx, l.rdb, []string{l.key}, string(l.mode), l.since, readTTL, writeTTL, keyTTL).Bool()
+}
+
+func (l *rwHashLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+func (l *rwHashLock) release(ctx context.Context) error {
+	field := "write"
+	if l.mode == shared {
+		field = "read"
+	}
+	return l.releaseBy(ctx, rwHashRelease, []string{l.key}, field, l.since)
 }
 
 var (
@@ -140,8 +173,6 @@ var (
 // multiprocessor real-time systems", Real-Time Systems 46(1), 2010, for the phases; Redis
 // in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {
-	take, release := script("rw_safe_now", "rw_safe_take"), script("rw_safe_now", "rw_safe_release")
-	renew := script("rw_safe_now", "rw_safe_renew")
 	return polling(Kind{
 		Name: "rw-safe", Shares: true, Renews: true,
 		Summary: "read-write: an entry per reader by the server's clock; waiting readers and writers take turns",
@@ -154,29 +185,50 @@ func rwSafe() Kind {
 		Keys: func(key string) []string {
 			return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
 		},
-	}, func(h *hold) {
-		// A waiter is in a place that each attempt keeps for some time: a writer's
-		// bar or a reader's turn.
-		start := time.Now() // on the monotonic clock, which nobody sets
+	}, func(h *hold) acquisition {
 		h.queues = true
-		place := func() time.Duration {
-			if !h.waits {
-				return 0
-			}
-			bar := h.env.Params.Duration(barParam)
-			if h.how == exclusive {
-				bar -= time.Since(start)
-			}
-			// Of the place of a waiter that died.
-			life := max(100*time.Millisecond, 3*h.locker.waits.Longest())
-			return max(min(bar, life), 0)
-		}
-		h.take = func(ctx context.Context) (bool, error) {
-			return take.Run(ctx, h.rdb, h.keys, string(h.how), h.token, h.ttl().Milliseconds(), place().Milliseconds()).Bool()
-		}
-		h.releasedBy(release, h.keys, string(h.how), h.token)
-		h.renewedBy(renew, h.keys, string(h.how), h.token, h.ttl().Milliseconds())
+		return rwSafeLock{hold: h, start: time.Now()}
 	})
+}
+
+var (
+	rwSafeTake    = script("rw_safe_now", "rw_safe_take")
+	rwSafeRelease = script("rw_safe_now", "rw_safe_release")
+	rwSafeRenew   = script("rw_safe_now", "rw_safe_renew")
+)
+
+type rwSafeLock struct {
+	*hold
+	start time.Time // on the monotonic clock, which nobody sets
+}
+
+func (l rwSafeLock) take(ctx context.Context) (bool, error) {
+	ttl, place := l.ttl().Milliseconds(), l.place().Milliseconds()
+	return rwSafeTake.Run(ctx, l.rdb, l.keys, string(l.mode), l.token, ttl, place).Bool()
+}
+
+// place is for how long an attempt keeps a waiter's place: a writer's bar or a reader's
+// turn. It outlives the waiter for that long.
+func (l rwSafeLock) place() time.Duration {
+	if !l.waits {
+		return 0
+	}
+	bar := l.env.Params.Duration(barParam)
+	if l.mode == exclusive {
+		bar -= time.Since(l.start)
+	}
+	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.waits.Longest())
+	return max(min(bar, untilNextAttempt), 0)
+}
+
+func (l rwSafeLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+func (l rwSafeLock) release(ctx context.Context) error {
+	return l.releaseBy(ctx, rwSafeRelease, l.keys, string(l.mode), l.token)
+}
+
+func (l rwSafeLock) renew(ctx context.Context) error {
+	return l.renewBy(ctx, rwSafeRenew, l.keys, string(l.mode), l.token, l.ttl().Milliseconds())
 }
 
 var barParam = param.Duration("bar", 10*time.Second, 0,

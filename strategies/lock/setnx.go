@@ -33,10 +33,12 @@ func setNX() Kind {
 		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
 		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
 		Variants: []string{":lost-reply=" + lostReplyReleased},
-	}, func(h *hold) {
-		h.bySetNX(func(ctx context.Context) (bool, error) { return h.setNX(ctx, h.token) })
-	})
+	}, func(h *hold) acquisition { return setNXLock{deletedUnderWatch{h}} })
 }
+
+type setNXLock struct{ deletedUnderWatch }
+
+func (l setNXLock) take(ctx context.Context) (bool, error) { return l.setNX(ctx, l.token) }
 
 // setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command
 // (PEXPIRE where TTL is not whole seconds), released as setnx is. With release=del it
@@ -57,13 +59,23 @@ func setNXExpireNaive() Kind {
 		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
 		Params:       []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
 		Variants:     []string{":release=" + byDel},
-	}, func(h *hold) {
-		h.bySetNX(h.setNXThenExpire)
+	}, func(h *hold) acquisition {
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
-			h.token, h.Release, h.undo = anybody, h.del, nil
+			h.token = anybody
+			return setNXExpireByDel{deleted{h}}
 		}
+		return setNXExpireNaiveLock{deletedUnderWatch{h}}
 	})
 }
+
+type setNXExpireNaiveLock struct{ deletedUnderWatch }
+
+func (l setNXExpireNaiveLock) take(ctx context.Context) (bool, error) { return l.setNXThenExpire(ctx) }
+
+// setNXExpireByDel is setnx-expire-naive with release=del.
+type setNXExpireByDel struct{ deleted }
+
+func (l setNXExpireByDel) take(ctx context.Context) (bool, error) { return l.setNXThenExpire(ctx) }
 
 const (
 	byDel         = "del"
@@ -94,16 +106,19 @@ var (
 // worker takes the lock, and the holder's EXPIRE succeeds on a lock that is not its own
 // (pause-half-taken). The book does not check this.
 //
-// A rendering of the book in Java divides milliseconds by 1000 for EXPIRE
-// (expire=seconds): with a TTL below one second EXPIRE 0 deletes the lock that was just
-// taken. It polls every second (poll=1s).
+// With expire=seconds milliseconds are divided by 1000 for EXPIRE: with a TTL below one
+// second EXPIRE 0 deletes the lock that was just taken. Where that is published, a waiter
+// polls every second (poll=1s).
 //
-// That is the text of the book. Its code asks `not conn.ttl(lockname)`, and Redis rounds:
-// TTL answers 0 in the last half second of a lock. The redis-py of the book's day made
-// None of both 0 and -1 (repair=redis-py-2): whoever polls in that half second gives the
-// lock its whole TTL again, and a dead holder's lock never expires while somebody polls.
-// Newer ones return -1, which is not false (repair=redis-py-3): then a lock without a TTL
-// is not repaired. Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
+// That is the text of the book. Its code sets an expiry where TTL, as redis-py returns it,
+// is false in Python, and Redis answers 0 in the last half second of a lock. With
+// redis-py 2, that of the book's day, 0 and "no expiry" are both None
+// (repair=redis-py-2): a waiter that looks in that half second gives the lock its whole
+// TTL again, and a dead holder's lock never expires while somebody polls. With redis-py 3
+// and later only 0 is false (repair=redis-py-3): a lock without an expiry is not repaired.
+//
+// Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout; for expire=seconds
+// and poll=1s a rendering of it in Java.
 func setNXExpire() Kind {
 	return polling(Kind{
 		Name:     "setnx-expire",
@@ -114,21 +129,25 @@ func setNXExpire() Kind {
 			p.SurvivesCrash = v.Text(repairParam) == repairParam.Default
 		},
 		Params: []param.Param{TTLParam, expireParam, repairParam, LostReplyParam, PollParam, TimeoutParam},
-	}, func(h *hold) {
-		h.bySetNX(func(ctx context.Context) (bool, error) {
-			taken, err := h.setNXThenExpire(ctx)
-			if !taken && err == nil {
-				err = h.repair(ctx)
-			}
-			return taken, err
-		})
-	})
+	}, func(h *hold) acquisition { return setNXExpireLock{deletedUnderWatch{h}} })
 }
 
-// bySetNX completes a lock that is taken by SETNX and released as the book releases it.
-func (h *hold) bySetNX(take func(context.Context) (bool, error)) {
-	h.take, h.Release, h.undo = take, h.deleteWatched, h.deleteWatched
+type setNXExpireLock struct{ deletedUnderWatch }
+
+func (l setNXExpireLock) take(ctx context.Context) (bool, error) {
+	taken, err := l.setNXThenExpire(ctx)
+	if !taken && err == nil {
+		err = l.repair(ctx)
+	}
+	return taken, err
 }
+
+// deletedUnderWatch is the release of the book's locks, whose key holds their token.
+type deletedUnderWatch struct{ *hold }
+
+func (d deletedUnderWatch) undo(ctx context.Context) error { return d.deleteWatched(ctx) }
+
+func (d deletedUnderWatch) release(ctx context.Context) error { return d.deleteWatched(ctx) }
 
 // deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
 func (h *hold) deleteWatched(ctx context.Context) error {
@@ -161,9 +180,9 @@ func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
 func (h *hold) expire(ctx context.Context) error {
 	command := "pexpire"
 	unit, n := h.expiry()
-	whole := h.env.Params.Text(expireParam) == expireSeconds
-	if whole || unit == "ex" {
-		command, n = "expire", int64(h.ttl()/time.Second)
+	if unit == "ex" || h.env.Params.Text(expireParam) == expireSeconds {
+		command = "expire"
+		n = int64(h.ttl() / time.Second)
 	}
 	if err := h.rdb.Process(ctx, redis.NewBoolCmd(ctx, command, h.key, n)); err != nil {
 		return fmt.Errorf("let %s expire: %w", h.key, err)
@@ -177,15 +196,16 @@ func (h *hold) repair(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the TTL of %s: %w", h.key, err)
 	}
-	if !h.unset(ttl) {
+	if !h.needsRepair(ttl) {
 		return nil
 	}
+
 	h.env.Steps.At(ctx, step.Looked)
 	return h.expire(ctx)
 }
 
-// unset says whether a waiter takes what TTL answered for a lock without an expiry.
-func (h *hold) unset(ttl time.Duration) bool {
+// needsRepair reports whether a waiter takes what TTL answered for a lock without an expiry.
+func (h *hold) needsRepair(ttl time.Duration) bool {
 	const endless = -1 // what TTL answers about a key without one
 	switch h.env.Params.Text(repairParam) {
 	case redisPy2:

@@ -58,25 +58,30 @@ func setPX() Kind {
 			"+watchdog",    // renewed as long as its process lives
 			":lost-reply=" + lostReplyKept,
 		},
-	}, func(h *hold) {
-		h.compared()
-		v := h.env.Params
-		switch v.Text(releaseParam) {
-		case byWatch:
-			h.Release = h.deleteWatched
-		case byDelEx:
-			h.Release = func(ctx context.Context) error {
-				return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
-			}
-		case byDelIfEq:
-			h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
-		}
-		if v.Text(ifEqParam) == byIfEq {
-			h.renewedBySet("ifeq", h.token)
-		}
-		h.undo = h.Release
-		h.take = h.set
-	})
+	}, func(h *hold) acquisition { return setPXLock{compared{h}} })
+}
+
+type setPXLock struct{ compared }
+
+func (l setPXLock) undo(ctx context.Context) error { return l.release(ctx) }
+
+func (l setPXLock) release(ctx context.Context) error {
+	switch l.env.Params.Text(releaseParam) {
+	case byWatch:
+		return l.deleteWatched(ctx)
+	case byDelEx:
+		return l.releases(l.rdb.Do(ctx, "delex", l.key, "ifeq", l.token).Int64())
+	case byDelIfEq:
+		return l.releases(l.rdb.Do(ctx, "delifeq", l.key, l.token).Int64())
+	}
+	return l.compared.release(ctx)
+}
+
+func (l setPXLock) renew(ctx context.Context) error {
+	if l.env.Params.Text(ifEqParam) == byIfEq {
+		return l.renewBySet(ctx, "ifeq", l.token)
+	}
+	return l.compared.renew(ctx)
 }
 
 const (
@@ -105,11 +110,18 @@ var (
 	compareExpire = script("compare_expire")
 )
 
-// compared completes a lock whose key holds its token: scripts that compare it
-// release and renew the lock.
-func (h *hold) compared() {
-	h.releasedBy(compareDelete, []string{h.key}, h.token)
-	h.renewedBy(compareExpire, []string{h.key}, h.token, h.ttl().Milliseconds())
+// compared is how a lock whose key holds its token is released and renewed: by scripts
+// that compare it.
+type compared struct{ *hold }
+
+func (c compared) undo(ctx context.Context) error { return c.release(ctx) }
+
+func (c compared) release(ctx context.Context) error {
+	return c.releaseBy(ctx, compareDelete, []string{c.key}, c.token)
+}
+
+func (c compared) renew(ctx context.Context) error {
+	return c.renewBy(ctx, compareExpire, []string{c.key}, c.token, c.ttl().Milliseconds())
 }
 
 // CompareAndDelete deletes the key of a set-px if it still holds the token, and
@@ -119,26 +131,27 @@ func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string
 	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
 }
 
-// set sends SET NX with the parameters of set-px, and says whether the lock is taken.
-func (h *hold) set(ctx context.Context) (bool, error) {
-	get := h.env.Params.Text(getParam) == "on"
-	args := []any{"set", h.key, h.token, "nx"}
-	if get {
+// take sends SET NX with the parameters of set-px.
+func (l setPXLock) take(ctx context.Context) (bool, error) {
+	asksForToken := l.env.Params.Text(getParam) == "on"
+	args := []any{"set", l.key, l.token, "nx"}
+	if asksForToken {
 		args = append(args, "get")
 	}
-	expiry := h.env.Params.Text(expiryParam)
-	cmd := redis.NewStatusCmd(ctx, append(args, expiry, h.when(expiry))...)
-	err := h.rdb.Process(ctx, cmd)
-	if !get {
-		return given(err)
+	expiry := l.env.Params.Text(expiryParam)
+	cmd := redis.NewStatusCmd(ctx, append(args, expiry, l.when(expiry))...)
+	err := l.rdb.Process(ctx, cmd)
+	if !asksForToken {
+		return wasSet(err)
 	}
+
 	switch {
 	case errors.Is(err, redis.Nil):
 		return true, nil
 	case redis.HasErrorPrefix(err, "syntax"):
 		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	}
-	return err == nil && cmd.Val() == h.token, err // its own token: it was sent twice
+	return err == nil && cmd.Val() == l.token, err // its own token: it was sent twice
 }
 
 // when is the TTL as an argument after expiry, in the unit of that word.
@@ -155,16 +168,19 @@ func (h *hold) when(expiry string) int64 {
 	}
 }
 
-// renewedBySet completes a lock that SET renews under a condition.
-func (h *hold) renewedBySet(condition ...any) {
-	args := slices.Concat([]any{"set", h.key, h.token}, condition, []any{"px", h.ttl().Milliseconds()})
-	h.renewedOver(func(ctx context.Context, rdb *redis.Client) error {
-		held, err := given(rdb.Process(ctx, redis.NewStatusCmd(ctx, args...)))
-		if err == nil && !held {
-			return ErrLost
-		}
+// renewBySet renews by SET under a condition.
+func (h *hold) renewBySet(ctx context.Context, condition ...any) error {
+	rdb, err := h.locker.background.connection(ctx)
+	if err != nil {
 		return err
-	})
+	}
+
+	args := slices.Concat([]any{"set", h.key, h.token}, condition, []any{"px", h.ttl().Milliseconds()})
+	held, err := wasSet(rdb.Process(ctx, redis.NewStatusCmd(ctx, args...)))
+	if err == nil && !held {
+		return ErrLost
+	}
+	return err
 }
 
 // fenced is set-px with a counter: the script that takes the lock increments a second
@@ -176,7 +192,6 @@ func (h *hold) renewedBySet(condition ...any) {
 // failover to a replica that had not received the last ones. Source: M. Kleppmann, "How
 // to do distributed locking", 2016.
 func fenced() Kind {
-	take := script("fenced_take")
 	return polling(Kind{
 		Name: "fenced", Renews: true,
 		Summary: "set-px, with a counter that gives each holder a larger number",
@@ -186,14 +201,17 @@ func fenced() Kind {
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:   func(key string) []string { return []string{key, key + ":fence"} },
-	}, func(h *hold) {
-		h.compared()
-		h.take = func(ctx context.Context) (bool, error) {
-			number, err := take.Run(ctx, h.rdb, h.keys, h.token, h.ttl().Milliseconds()).Int64()
-			h.Fence = number
-			return err == nil && number > 0, err
-		}
-	})
+	}, func(h *hold) acquisition { return fencedLock{compared{h}} })
+}
+
+var fencedTake = script("fenced_take")
+
+type fencedLock struct{ compared }
+
+func (l fencedLock) take(ctx context.Context) (bool, error) {
+	number, err := fencedTake.Run(ctx, l.rdb, l.keys, l.token, l.ttl().Milliseconds()).Int64()
+	l.lease.Fence = number
+	return err == nil && number > 0, err
 }
 
 // A Command is one that not every server has on which marketsim runs.
@@ -226,7 +244,19 @@ func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error
 
 // Commands that set-px sends, in place of a script, if it is told to.
 var (
-	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}, ifEqParam, byIfEq}
-	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}, releaseParam, byDelEx}
-	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}, releaseParam, byDelIfEq}
+	setIfEq = Command{
+		Name: "SET IFEQ", Since: "Redis 8.4 or Valkey 8.1",
+		word: "set", after: []any{"x", "ifeq", "x", "px", 1},
+		of: ifEqParam, choice: byIfEq,
+	}
+	delEx = Command{
+		Name: "DELEX", Since: "Redis 8.4",
+		word: "delex", after: []any{"ifeq", "x"},
+		of: releaseParam, choice: byDelEx,
+	}
+	delIfEq = Command{
+		Name: "DELIFEQ", Since: "Valkey 9.0",
+		word: "delifeq", after: []any{"x"},
+		of: releaseParam, choice: byDelIfEq,
+	}
 )

@@ -18,24 +18,23 @@ import (
 
 // subscribing completes the kind of a lock whose waiters are notified: a message
 // tells them when to try again.
-func subscribing(k Kind, fill func(*hold)) Kind {
-	return opening(k, func(l *locker) error {
-		l.fill = fill
+func subscribing(k Kind, begin newAcquisition) Kind {
+	return opening(k, func(l *locker) (newAcquisition, error) {
 		process := l.env.Process
 		if process == nil { // the worker is alone in it
 			process = &Process{}
 			l.closers = append(l.closers, process)
 		}
 		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.NewClient) })
-		return nil
+		return begin, nil
 	})
 }
 
-// notified waits for a message, again or the time-out. It returns an error if
+// notified waits for a message, for retryIn or for the time-out. It returns an error if
 // there will be no messages.
-func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
+func (l *locker) notified(ctx context.Context, w *waiter, retryIn time.Duration) error {
 	w.listen()
-	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
+	if err := backoff.Sleep(ctx, min(retryIn, time.Until(l.deadline)), w.woken); err != nil {
 		return err
 	}
 	l.hub.mu.Lock()

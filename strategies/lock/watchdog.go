@@ -64,13 +64,11 @@ func checkRenewal(v param.Values) error {
 	return nil
 }
 
-// lease is what the holder gets.
-func (l *locker) lease(h *hold) *Lease {
-	if !l.env.watched {
-		return &h.Lease
-	}
+// watched is the lease of a lock that was taken, renewed until it is released or lost.
+func (l *locker) watched(h *hold) *Lease {
 	ttl := h.ttl()
-	return keepRenewing(&h.Lease, h.asked, orDefault(l.env.Params, renewParam, ttl/3), ttl, l.env.Steps)
+	every := orDefault(l.env.Params, renewParam, ttl/3)
+	return keepRenewing(&h.lease, h.asked, every, ttl, l.env.Steps)
 }
 
 // keepRenewing returns the lease renewed until it is released or lost. asked is when the

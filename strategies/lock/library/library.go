@@ -46,30 +46,50 @@ func Redsync() lock.Kind {
 		Source:   "github.com/go-redsync/redsync/v4",
 		Promises: promises,
 		Params:   params,
-	}, true, func(env lock.Env, key, token string) lock.Mutex {
-		ttl := redsync.WithExpiry(env.Params.Duration(lock.TTLParam))
-		same := redsync.WithGenValueFunc(func() (string, error) { return token, nil })
-		on := func(rdb *redis.Client) *redsync.Mutex {
-			return redsync.New(goredis.NewPool(rdb)).NewMutex(key, ttl, same, redsync.WithValue(token))
-		}
-		m := on(env.Redis)
-		return lock.Mutex{
-			Try: func(ctx context.Context) error {
-				err := m.TryLockContext(ctx)
-				if taken(err) {
-					return lock.ErrHeld
-				}
-				return err
-			},
-			Unlock: func(ctx context.Context) error { return lost(m.UnlockContext(ctx)) },
-			Extend: func(ctx context.Context, rdb *redis.Client) error { return lost(on(rdb).ExtendContext(ctx)) },
-		}
-	})
+	}, true, newRedsyncMutex)
 }
 
-// lost is the error that the library returned, wrapped as ErrLost if it says that the
-// lock is another's or nobody's.
-func lost(_ bool, err error) error {
+// redsyncMutex is one acquisition by Redsync.
+type redsyncMutex struct {
+	*redsync.Mutex
+	key, token string
+	ttl        time.Duration
+}
+
+func newRedsyncMutex(env lock.Env, key, token string) lock.Mutex {
+	m := &redsyncMutex{key: key, token: token, ttl: env.Params.Duration(lock.TTLParam)}
+	m.Mutex = m.over(env.Redis)
+	return m
+}
+
+// over is the library's Mutex over a connection, as if it had taken the lock.
+func (m *redsyncMutex) over(rdb *redis.Client) *redsync.Mutex {
+	sameToken := func() (string, error) { return m.token, nil }
+	return redsync.New(goredis.NewPool(rdb)).NewMutex(m.key,
+		redsync.WithExpiry(m.ttl), redsync.WithGenValueFunc(sameToken), redsync.WithValue(m.token))
+}
+
+func (m *redsyncMutex) Try(ctx context.Context) error {
+	err := m.TryLockContext(ctx)
+	if taken(err) {
+		return lock.ErrHeld
+	}
+	return err
+}
+
+func (m *redsyncMutex) Unlock(ctx context.Context) error {
+	_, err := m.UnlockContext(ctx)
+	return lost(err)
+}
+
+func (m *redsyncMutex) Extend(ctx context.Context, rdb *redis.Client) error {
+	_, err := m.over(rdb).ExtendContext(ctx)
+	return lost(err)
+}
+
+// lost is an error of the library's, wrapped as ErrLost if it says that the lock is
+// another's or nobody's.
+func lost(err error) error {
 	if errors.Is(err, redsync.ErrLockAlreadyExpired) || taken(err) {
 		return fmt.Errorf("%w: %w", lock.ErrLost, err)
 	}
@@ -96,42 +116,54 @@ func Redislock() lock.Kind {
 		Promises: promises,
 		Params:   append(slices.Clone(params), lock.LostReplyParam),
 		Variants: []string{":lost-reply=released"},
-	}, false, obtained)
+	}, false, newRedislockMutex)
 }
 
-func obtained(env lock.Env, key, token string) lock.Mutex {
-	client, ttl := redislock.New(env.Redis), env.Params.Duration(lock.TTLParam)
-	var held *redislock.Lock
-	try := func(ctx context.Context) (err error) {
-		// The library gives a context without a deadline one of its own, the TTL. This
-		// deadline never comes first.
-		ctx, cancel := context.WithTimeout(ctx, time.Hour)
-		defer cancel()
-		held, err = client.Obtain(ctx, key, ttl, &redislock.Options{Token: token})
-		return instead(err, redislock.ErrNotObtained, lock.ErrHeld)
-	}
-	return lock.Mutex{
-		Try: try,
-		Unlock: func(ctx context.Context) error {
-			// the reply was lost; the library lets the holder of a token obtain
-			// the lock again
-			if held == nil {
-				if err := try(ctx); err != nil {
-					return instead(err, lock.ErrHeld, lock.ErrLost)
-				}
-			}
-			return instead(held.Release(ctx), redislock.ErrLockNotHeld, lock.ErrLost)
-		},
-		Extend: func(ctx context.Context, rdb *redis.Client) error {
-			beside := *held
-			beside.Client = redislock.New(rdb)
-			return instead(beside.Refresh(ctx, ttl, nil), redislock.ErrNotObtained, lock.ErrLost)
-		},
+// redislockMutex is one acquisition by Redislock.
+type redislockMutex struct {
+	client     *redislock.Client
+	key, token string
+	ttl        time.Duration
+	held       *redislock.Lock // nil: the library has not answered that the lock was taken
+}
+
+func newRedislockMutex(env lock.Env, key, token string) lock.Mutex {
+	return &redislockMutex{
+		client: redislock.New(env.Redis),
+		key:    key,
+		token:  token,
+		ttl:    env.Params.Duration(lock.TTLParam),
 	}
 }
 
-// instead is our error in place of one of the library's, and any other as it is.
-func instead(err, theirs, ours error) error {
+// Try bounds the attempt by a deadline that never comes first: without one the library
+// bounds it by the TTL.
+func (m *redislockMutex) Try(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	m.held, err = m.client.Obtain(ctx, m.key, m.ttl, &redislock.Options{Token: m.token})
+	return translate(err, redislock.ErrNotObtained, lock.ErrHeld)
+}
+
+// Unlock has the library obtain the lock once more where the reply was lost: it lets in
+// who has the token of the holder, and only what it has obtained can be released.
+func (m *redislockMutex) Unlock(ctx context.Context) error {
+	if m.held == nil {
+		if err := m.Try(ctx); err != nil {
+			return translate(err, lock.ErrHeld, lock.ErrLost)
+		}
+	}
+	return translate(m.held.Release(ctx), redislock.ErrLockNotHeld, lock.ErrLost)
+}
+
+func (m *redislockMutex) Extend(ctx context.Context, rdb *redis.Client) error {
+	beside := *m.held
+	beside.Client = redislock.New(rdb)
+	return translate(beside.Refresh(ctx, m.ttl, nil), redislock.ErrNotObtained, lock.ErrLost)
+}
+
+// translate returns our error for one of the library's, and any other as it is.
+func translate(err, theirs, ours error) error {
 	if errors.Is(err, theirs) {
 		return ours
 	}
