@@ -55,7 +55,7 @@ var fencingParam = param.Choice("fencing",
 	fencingNone, fencingOff, fencingOn, fencingToken)
 
 // idempotentParam chooses whether a script that writes keeps the outcome of its worker's
-// last operation, in one hash at the market. Where a library sends a script again after a
+// last operation, in one hash at the market. If a library sends a script again after a
 // lost reply, the buyer pays twice, or is told that the item which they have just bought
 // is gone (scenario resent). Here the second execution answers what the first did.
 //

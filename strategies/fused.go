@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -32,7 +33,7 @@ const writeFused = "fused"
 // using check-and-set".
 type fused struct {
 	Env
-	*lock.Retries
+	*locking.Retries
 	holder *locked // through which write gives the lock back
 	ttl    time.Duration
 
@@ -47,7 +48,7 @@ type fused struct {
 func newFused(env Env, holder *locked) *fused {
 	return &fused{
 		Env:     env,
-		Retries: lock.NewRetries(lock.Env{Client: env.Client, Params: env.Params}),
+		Retries: locking.NewRetries(env.Params, lock.PollParam, lock.TimeoutParam, env.Steps),
 		holder:  holder,
 		ttl:     env.Params.Duration(lock.TTLParam),
 	}
@@ -90,7 +91,7 @@ func (f *fused) acquire(ctx context.Context, op *operation, name string) (*lock.
 		taken, err = f.take(ctx, false)
 	}
 	if err != nil {
-		err = lock.Undo(ctx, err, taken, f.free)
+		err = locking.Undo(ctx, err, taken, f.free)
 		return nil, errors.Join(err, f.endConnection(ctx))
 	}
 	return &lock.Lease{Release: f.release}, nil // only EXEC notices a loss
@@ -180,7 +181,7 @@ func (f *fused) release(ctx context.Context) error {
 	if errors.Is(err, redis.TxFailedErr) {
 		err = lock.ErrLost
 	} else if err != nil {
-		return lock.Undo(ctx, err, true, f.free)
+		return locking.Undo(ctx, err, true, f.free)
 	}
 	f.watched = false // EXEC ends it
 	return errors.Join(err, f.endConnection(ctx))
@@ -189,7 +190,10 @@ func (f *fused) release(ctx context.Context) error {
 // free gives back what may be held, on whatever connection there is.
 func (f *fused) free(ctx context.Context) error {
 	_ = f.endConnection(ctx) // a broken connection watches nothing
-	return lock.CompareAndDelete(ctx, f.Redis, f.key, f.token)
+	if err := locking.CompareDelete.Run(ctx, f.Redis, []string{f.key}, f.token).Err(); err != nil {
+		return fmt.Errorf("release %s: %w", f.key, err)
+	}
+	return nil
 }
 
 // endConnection gives the client its connection back, without a WATCH, whether or not ctx

@@ -155,7 +155,7 @@ func (b byLocker) acquire(ctx context.Context, _ *operation, name string) (*lock
 	return b.Acquire(ctx, name)
 }
 
-func (b byLocker) polls() int64 { return lock.PollsOf(b.Locker) }
+func (b byLocker) polls() int64 { return pollsOf(b.Locker) }
 
 // byReader acquires for a reader.
 type byReader struct{ lock.SharedLocker }
@@ -164,7 +164,15 @@ func (b byReader) acquire(ctx context.Context, _ *operation, name string) (*lock
 	return b.AcquireShared(ctx, name)
 }
 
-func (b byReader) polls() int64 { return lock.PollsOf(b.SharedLocker) }
+func (b byReader) polls() int64 { return pollsOf(b.SharedLocker) }
+
+// pollsOf is 0 of a Locker that does not count them.
+func pollsOf(l lock.Locker) int64 {
+	if counts, ok := l.(interface{ Polls() int64 }); ok {
+		return counts.Polls()
+	}
+	return 0
+}
 
 // transactions is access as the book prints it: the write is one MULTI/EXEC, or a pipeline.
 type transactions struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -52,7 +53,7 @@ var (
 	purchaseWhole = newWriting("", luaText("lua_purchase", "purchase_write"))
 )
 
-func luaText(names ...string) string { return lock.Lua(scripts, names...) }
+func luaText(names ...string) string { return locking.ScriptText(scripts, names...) }
 
 // writing is a script that writes, and the same for idempotent=on.
 type writing struct{ plain, once *redis.Script }

@@ -25,7 +25,7 @@ var rooms = []struct {
 	{"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
-	{"strategies", 4}, {"internal/backoff", 4}, {"internal/connect", 4},
+	{"strategies", 4}, {"internal/backoff", 4}, {"internal/locking", 4}, {"internal/connect", 4},
 
 	// How safe it is.
 	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5}, {"internal/history", 5},

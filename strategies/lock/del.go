@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -27,7 +28,7 @@ func existsSet() Kind {
 		Summary:  "WRONG: EXISTS, then SET, then DEL; two who look at the same time both hold it",
 		Source:   "the first idea; SETNX was made to replace it",
 		Promises: Promises{ClockIndependent: true},
-		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{locking.LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) acquisition { return existsSetLock{deleted{h}} })
 }
 
@@ -105,7 +106,7 @@ func setExCompare() Kind {
 		Summary:  "WRONG: SET EX NX with a token, released by GET, compare, DEL; it can expire in between",
 		Source:   "articles that stop before the release script",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, LostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, locking.LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) acquisition { return setExCompareLock{h} })
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -187,7 +188,7 @@ func (p *Process) Close() error {
 
 // polls completes the kind of a lock that waits by trying again and takes
 // [PollParam]: it adds the parameters of package backoff that it does not take
-// already. Its Lockers wait as [Retries] says.
+// already. Its Lockers wait as locking.Retries says.
 func polls(k Kind) Kind {
 	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
@@ -211,16 +212,6 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 //go:embed *.lua
 var scripts embed.FS
 
-func script(names ...string) *redis.Script { return redis.NewScript(Lua(scripts, names...)) }
-
-// Lua is the text of embedded files, one after the other, given their names without .lua.
-func Lua(files embed.FS, names ...string) (text string) {
-	for _, name := range names {
-		part, err := files.ReadFile(name + ".lua")
-		if err != nil {
-			panic(err) // a mistake in the package: every test finds it
-		}
-		text += string(part)
-	}
-	return text
+func script(names ...string) *redis.Script {
+	return redis.NewScript(locking.ScriptText(scripts, names...))
 }

@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/marketsim/marketsim/internal/locking"
 )
 
 var (
@@ -24,17 +26,18 @@ var (
 	ErrHeld = errors.New("lock is held by someone else")
 	// ErrTimeout is returned by Acquire when the time-out has passed, or after as
 	// many tries as there may be.
-	ErrTimeout = errors.New("lock was not acquired in time")
+	ErrTimeout = locking.ErrTimeout
 	// ErrLost is returned by Release and Renew, and is the cause with which the context
 	// of a lease is cancelled.
-	ErrLost = errors.New("lock is no longer held")
+	ErrLost = locking.ErrLost
 	// ErrServers is returned, wrapped, by Kind.New where Env names other servers than it
 	// needs, or another number of them.
 	ErrServers = errors.New("lock needs other servers")
 )
 
 // A Locker takes locks for one worker. It is not safe for concurrent use. If it is an
-// io.Closer, it must be closed.
+// io.Closer, it must be closed. If it has a method Polls() int64, that says how many attempts
+// have found a lock held since the Locker was made.
 //
 // A Locker reports its steps to Env.Steps, with the context of the call. Package
 // step says which are required.
@@ -95,15 +98,6 @@ type SharedLocker interface {
 	Locker
 	// AcquireShared is Acquire for a reader.
 	AcquireShared(ctx context.Context, name string) (*Lease, error)
-}
-
-// PollsOf is how many attempts have found a lock held since the Locker was made; 0 of
-// one that does not count them.
-func PollsOf(l Locker) int64 {
-	if p, ok := l.(interface{ Polls() int64 }); ok {
-		return p.Polls()
-	}
-	return 0
 }
 
 // Promises is what a lock claims. Package locktest checks each claim that is made.

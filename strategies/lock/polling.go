@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -157,7 +157,7 @@ func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 			env.Now = time.Now
 		}
 		l := &locker{
-			Retries:    NewRetries(env),
+			Retries:    locking.NewRetries(env.Params, PollParam, TimeoutParam, env.Steps),
 			env:        env,
 			keys:       k.AllKeys,
 			promises:   k.PromisesOf(env.Params),
@@ -181,29 +181,17 @@ func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 	return k
 }
 
-const (
-	lostReplyKept     = "kept"
-	lostReplyReleased = "released"
-	lostReplySummary  = "a lock that may be held although its reply was lost is kept or released"
-)
-
-// LostReplyParam has what was published as its default, and releasedParam what mends it.
-var (
-	LostReplyParam = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
-	releasedParam  = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
-)
-
 // keepsTaken reports whether an acquisition that fails keeps what it may have taken.
 func (k Kind) keepsTaken(v param.Values) bool {
 	return slices.ContainsFunc(k.Params, func(p param.Param) bool {
-		return p.Name == LostReplyParam.Name && v.Text(p) == lostReplyKept
+		return p.Name == locking.LostReplyParam.Name && v.Text(p) == locking.Kept
 	})
 }
 
 // locker is the Locker of every lock in Redis, whether its waiters try again by
 // themselves or are notified.
 type locker struct {
-	*Retries
+	*locking.Retries
 	env        Env
 	keys       func(key string) []string // of the Kind
 	promises   Promises
@@ -293,12 +281,12 @@ func (l *locker) attempt(ctx context.Context, a acquisition) (bool, error) {
 	return false, redisconn.OfContext(ctx, err)
 }
 
-// undone is Undo, unless lost-reply=kept.
+// undone is locking.Undo, unless lost-reply=kept.
 func (h *hold) undone(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
 	if h.locker.keepsTaken {
 		return cause
 	}
-	return Undo(ctx, cause, held, release)
+	return locking.Undo(ctx, cause, held, release)
 }
 
 // until makes attempts, at least one, until one takes the lock or fails,
@@ -319,7 +307,7 @@ func (l *locker) until(ctx context.Context, a acquisition) (err error) {
 
 		err := l.wait(ctx, h, w)
 		if err != nil && h.queues {
-			return Undo(ctx, err, true, a.undo)
+			return locking.Undo(ctx, err, true, a.undo)
 		}
 		if err != nil {
 			return err
@@ -338,77 +326,3 @@ func (l *locker) wait(ctx context.Context, h *hold, w *waiter) error {
 	}
 	return l.notified(ctx, w, h.retryIn)
 }
-
-// undoTimeout bounds the attempt to give back a lock that may have been taken.
-const undoTimeout = 2 * time.Second
-
-// Undo gives back the lock after an acquisition that failed with cause, and returns the
-// cause. If it is not known that the lock is held, it may be, because only the reply was
-// lost: unless the cause is the server's answer.
-func Undo(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
-	if _, answered := errors.AsType[redis.Error](cause); answered && !held {
-		return cause
-	}
-	cause = redisconn.OfContext(ctx, cause)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	if err := release(ctx); err != nil && !errors.Is(err, ErrLost) {
-		return fmt.Errorf("%w (and the lock may still be held: %w)", cause, err)
-	}
-	return cause
-}
-
-// Retries says when the acquisitions of one Locker try again, and when they give up. It
-// is not safe for concurrent use.
-type Retries struct {
-	steps         step.Observer
-	waits         *backoff.Waits
-	poll, timeout time.Duration
-	deadline      time.Time
-	polls         int64
-}
-
-// NewRetries returns what the parameters that Polls adds ask for.
-func NewRetries(env Env) *Retries {
-	poll := env.Params.Duration(PollParam)
-	return &Retries{
-		steps: env.Steps, waits: backoff.New(env.Params, poll), poll: poll, timeout: env.Params.Duration(TimeoutParam),
-	}
-}
-
-// Begin begins an acquisition, before its first attempt.
-func (r *Retries) Begin() {
-	r.deadline = time.Now().Add(r.timeout)
-	r.waits.Reset()
-}
-
-// Next reports step.Waiting after an attempt that found the lock held, and returns how
-// long to wait, or ErrTimeout.
-func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
-	r.polls++
-	r.steps.At(ctx, step.Waiting)
-	left := time.Until(r.deadline)
-	if left <= 0 {
-		return 0, ErrTimeout
-	}
-	wait, more := r.waits.Next()
-	if !more {
-		return 0, triesError(r.waits.Tries())
-	}
-	// A wait that has grown does not outlast the time-out.
-	return max(1, min(wait, max(left, r.poll))), nil
-}
-
-// Polls is how many attempts have found a lock held: see PollsOf.
-func (r *Retries) Polls() int64 { return r.polls }
-
-// triesError is ErrTimeout where a number of tries ended the acquisition, and
-// not the time-out.
-type triesError int
-
-func (n triesError) Error() string {
-	return fmt.Sprintf("lock was held at each of as many tries as there may be, %d", int(n))
-}
-
-// Is makes errors.Is find ErrTimeout.
-func (triesError) Is(target error) bool { return target == ErrTimeout }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -53,13 +54,14 @@ func redlock() Kind {
 		Needs:    NeedsMasters,
 		Variants: []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) (newAcquisition, error) {
-		if n := len(l.env.Servers.Masters); n < 3 || n%2 == 0 {
-			return nil, fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
-				ErrServers, n)
+		n := len(l.env.Servers.Masters)
+		if n < 3 || n%2 == 0 {
+			return nil, fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, "+
+				"three or more, and there are %d", ErrServers, n)
 		}
 		nodes := newMasters(l, forAcquisitions)
 		background := newMasters(l, forRenewals)
-		l.waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
+		l.Waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
 		return func(h *hold) acquisition { return newRedlockLock(h, nodes, background) }, nil
 	})
 }
@@ -115,7 +117,7 @@ func (l *redlockLock) take(ctx context.Context) (bool, error) {
 
 	// Delete the key wherever it may be, also when ctx has ended; the time-out of
 	// each node bounds this.
-	l.nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, l.key, l.token))
+	l.nodes.each(context.WithoutCancel(ctx), askScript(locking.CompareDelete, l.key, l.token))
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -131,7 +133,7 @@ func (l *redlockLock) askForLock(ctx context.Context, rdb *redis.Client) (bool, 
 // answer.
 func (l *redlockLock) release(ctx context.Context) error {
 	l.end.Stop()
-	return l.releases(1, l.nodes.each(ctx, askScript(compareDelete, l.key, l.token)).stillHeld())
+	return l.releases(1, l.nodes.each(ctx, askScript(locking.CompareDelete, l.key, l.token)).stillHeld())
 }
 
 // renew needs a majority that agrees, as take does.

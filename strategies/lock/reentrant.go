@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -44,7 +45,7 @@ func reentrant() Kind {
 				*p = Promises{Reentrant: true}
 			}
 		},
-		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, ownerParam, locking.LostReplyParam, PollParam, TimeoutParam},
 		Variants: []string{":owner=" + ownerFixed},
 	}, func(h *hold) acquisition {
 		if h.env.Params.Text(ownerParam) == ownerFixed {
@@ -234,10 +235,11 @@ func (c countedByServer) abandon() { c.endRenewals() }
 // holder counts its entries itself, so entering again sends nothing, and releases it by
 // a compare-and-delete script.
 //
-// It is renewed only if asked (renewals=4), at most four times, by one of ten goroutines
-// beside the holder: a script that compares the token and sets the expiry, then sleep for
-// the whole TTL (renew=ttl). The first renewal comes at once, and is of no use. With
-// renew-by=xx it does not compare: SET XX PX.
+// With renewals=4 it is renewed at most four times, by a goroutine beside the holder: a
+// script compares the token and sets the expiry. The first renewal comes at once, when it
+// is of no use, and each other one a whole TTL after the one before (renew=ttl). Ten
+// goroutines renew the locks of a worker. With renew-by=xx they send SET XX PX, which
+// does not compare.
 //
 // What breaks it, and reentrant+watchdog corrects but for the lost reply:
 //   - It expires whatever its holder does, after its last renewal at the latest, and the
@@ -268,7 +270,8 @@ func reentrantLocal() Kind {
 		Promises:     Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
 		PromisesWith: func(v param.Values, p *Promises) { p.SurvivesCrash = v.Text(reenterParam) != bySet },
 		Params: []param.Param{
-			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
+			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam,
+			locking.LostReplyParam, PollParam, TimeoutParam,
 		},
 		Check:    checkLocalRenewal,
 		Variants: []string{":renewals=4", ":renewals=4:renew-by=" + renewByXX},
@@ -450,11 +453,11 @@ func redisson() Kind {
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
 		},
-		Params: []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
+		Params: []param.Param{redissonTTLParam, leaseParam, locking.LostReplyParam, TimeoutParam},
 		// The answer to the last release.
 		Keys: func(key string) []string { return []string{key, key + ":released"} },
 		// Not renewed; given back.
-		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},
+		Variants: []string{":lease=1s", ":lost-reply=" + locking.Released},
 	}, func(h *hold) acquisition {
 		h.channel = h.key + ":freed"
 		own := countedByServer{h, &redissonScripts{hold: h}}

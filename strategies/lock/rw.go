@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -114,7 +115,7 @@ func rwHash() Kind {
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
-		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, LostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, locking.LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) acquisition { return &rwHashLock{hold: h} })
 }
 
@@ -217,7 +218,7 @@ func (l rwSafeLock) place() time.Duration {
 	if l.mode == exclusive {
 		bar -= time.Since(l.start)
 	}
-	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.waits.Longest())
+	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.Waits.Longest())
 	return max(min(bar, untilNextAttempt), 0)
 }
 

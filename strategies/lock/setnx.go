@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -30,9 +31,9 @@ func setNX() Kind {
 		Name:     "setnx",
 		Summary:  "SETNX with a random token, never expires; a dead holder holds it for good",
 		Source:   "Redis in Action, section 6.2.3",
-		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{locking.LostReplyParam, PollParam, TimeoutParam},
 		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
-		Variants: []string{":lost-reply=" + lostReplyReleased},
+		Variants: []string{":lost-reply=" + locking.Released},
 	}, func(h *hold) acquisition { return setNXLock{deletedUnderWatch{h}} })
 }
 
@@ -57,8 +58,10 @@ func setNXExpireNaive() Kind {
 		Source:       "articles from before Redis 2.6.12",
 		Promises:     Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
 		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
-		Params:       []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
-		Variants:     []string{":release=" + byDel},
+		Params: []param.Param{
+			TTLParam, expireParam, naiveReleaseParam, locking.LostReplyParam, PollParam, TimeoutParam,
+		},
+		Variants: []string{":release=" + byDel},
 	}, func(h *hold) acquisition {
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
 			h.token = anybody
@@ -128,7 +131,7 @@ func setNXExpire() Kind {
 		PromisesWith: func(v param.Values, p *Promises) {
 			p.SurvivesCrash = v.Text(repairParam) == repairParam.Default
 		},
-		Params: []param.Param{TTLParam, expireParam, repairParam, LostReplyParam, PollParam, TimeoutParam},
+		Params: []param.Param{TTLParam, expireParam, repairParam, locking.LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) acquisition { return setNXExpireLock{deletedUnderWatch{h}} })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -42,7 +43,7 @@ func setPX() Kind {
 			p.ClockIndependent = !strings.HasSuffix(v.Text(expiryParam), "at") // pxat, exat
 		},
 		Params: []param.Param{
-			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
+			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, locking.ReleasedParam, PollParam, TimeoutParam,
 		},
 		Check: func(v param.Values) error {
 			ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
@@ -56,7 +57,7 @@ func setPX() Kind {
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
 			"+watchdog",    // renewed as long as its process lives
-			":lost-reply=" + lostReplyKept,
+			":lost-reply=" + locking.Kept,
 		},
 	}, func(h *hold) acquisition { return setPXLock{compared{h}} })
 }
@@ -105,10 +106,7 @@ var (
 		byScript, byIfEq)
 )
 
-var (
-	compareDelete = script("compare_delete")
-	compareExpire = script("compare_expire")
-)
+var compareExpire = script("compare_expire")
 
 // compared is how a lock whose key holds its token is released and renewed: by scripts
 // that compare it.
@@ -117,18 +115,11 @@ type compared struct{ *hold }
 func (c compared) undo(ctx context.Context) error { return c.release(ctx) }
 
 func (c compared) release(ctx context.Context) error {
-	return c.releaseBy(ctx, compareDelete, []string{c.key}, c.token)
+	return c.releaseBy(ctx, locking.CompareDelete, []string{c.key}, c.token)
 }
 
 func (c compared) renew(ctx context.Context) error {
 	return c.renewBy(ctx, compareExpire, []string{c.key}, c.token, c.ttl().Milliseconds())
-}
-
-// CompareAndDelete deletes the key of a set-px if it still holds the token, and
-// returns ErrLost, wrapped, if not.
-func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
-	h := hold{key: key}
-	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
 }
 
 // take sends SET NX with the parameters of set-px.

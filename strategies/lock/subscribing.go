@@ -34,7 +34,7 @@ func subscribing(k Kind, begin newAcquisition) Kind {
 // there will be no messages.
 func (l *locker) notified(ctx context.Context, w *waiter, retryIn time.Duration) error {
 	w.listen()
-	if err := backoff.Sleep(ctx, min(retryIn, time.Until(l.deadline)), w.woken); err != nil {
+	if err := backoff.Sleep(ctx, min(retryIn, l.Left()), w.woken); err != nil {
 		return err
 	}
 	l.hub.mu.Lock()
@@ -111,8 +111,8 @@ func (w *waiter) listen() {
 	wire.Signal(w.hub.changed)
 }
 
-// leave removes the waiter. If it did not take the lock, a message may have reached
-// it in vain: it wakes another.
+// leave removes the waiter. If it did not take the lock, it wakes another one, because it
+// may have got a message that would have woken that one.
 func (w *waiter) leave(taken bool) {
 	h := w.hub
 	h.mu.Lock()

@@ -22,6 +22,7 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -114,7 +115,7 @@ func Redislock() lock.Kind {
 		Summary:  "library: a script sets a random token and its expiry; released by a compare-and-delete script",
 		Source:   "github.com/bsm/redislock",
 		Promises: promises,
-		Params:   append(slices.Clone(params), lock.LostReplyParam),
+		Params:   append(slices.Clone(params), locking.LostReplyParam),
 		Variants: []string{":lost-reply=released"},
 	}, false, newRedislockMutex)
 }

@@ -39,7 +39,7 @@ const unlock = "unlock"
 //
 // What breaks it: what the package comment says. With release=unlock a lock is
 // released by the library's Unlock, which deletes the key by its name. All
-// acquisitions of a session have the same key. Where the reply to an Unlock was lost
+// acquisitions of a session have the same key. If the reply to an Unlock is lost
 // and it is sent again after the session has taken the lock again, it deletes the
 // newer key, and the holder does not notice (etcd-io/etcd#22082). Source: etcd's
 // client library, package concurrency.

@@ -73,7 +73,7 @@ type onlyServer struct {
 	mu       sync.Mutex
 	patience time.Duration
 	unheard  error           // why silent ends
-	owes     *time.Timer     // runs from the first request since its last answer; nil: it owes none
+	overdue  *time.Timer     // runs from the first request since its last answer; nil: there was none
 	silent   context.Context // ends when that takes too long; another one begins with the next answer
 	mute     context.CancelCauseFunc
 }
@@ -85,16 +85,16 @@ func newOnlyServer(addr string) *onlyServer {
 	return o
 }
 
-// asked notes that the server owes an answer from now on.
+// asked notes that an answer is expected from now on.
 func (o *onlyServer) asked() {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.owes == nil {
+	if o.overdue == nil {
 		mute := o.mute
-		o.owes = time.AfterFunc(o.patience, func() { mute(o.unheard) })
+		o.overdue = time.AfterFunc(o.patience, func() { mute(o.unheard) })
 	}
 }
 
@@ -105,9 +105,9 @@ func (o *onlyServer) answered() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.owes != nil {
-		o.owes.Stop()
-		o.owes = nil
+	if o.overdue != nil {
+		o.overdue.Stop()
+		o.overdue = nil
 	}
 	if o.silent.Err() != nil {
 		o.silent, o.mute = context.WithCancelCause(context.Background())
@@ -273,23 +273,25 @@ func (c *zooConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *zooConn) packet(number int32, more uint32) {
+func (c *zooConn) packet(number int32, timeout uint32) {
 	if c.answered {
 		c.count(number, lock.Exchange{BytesReceived: int64(c.rest)})
 		if number == zooEvent {
 			return
 		}
 	}
-	sent, owes, ok := c.sent.answer()
+
+	sent, more, ok := c.sent.answer()
 	switch {
 	case !ok: // a reply without a request
 	case c.answered:
 		c.client.answered(sent)
 	default:
-		c.client.greeting(sent, time.Duration(more)*time.Millisecond)
+		c.client.greeting(sent, time.Duration(timeout)*time.Millisecond)
 	}
+
 	c.client.only.answered()
-	if owes {
+	if more {
 		c.client.only.asked()
 	}
 	c.answered = true
