@@ -13,7 +13,7 @@ type closerFunc func() error
 
 func (f closerFunc) Close() error { return f() }
 
-// A worker's context ends before what it has open is closed, and also where it
+// A worker's context ends before what it has open is closed, and also if it
 // could not be opened.
 func TestAWorkersLifeEndsBeforeItIsClosed(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("cannot open")} {

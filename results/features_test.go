@@ -100,7 +100,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	return reading, twice("written", func(name string) (*lock.Lease, error) { return l.Try(t.Context(), name) })
 }
 
-// ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody
+// ownerDeletes is what the scenarios saw that are about who releases a lock. If nobody
 // else could get in, nothing was seen.
 func ownerDeletes(faults *findings.FaultTable, subject string) string {
 	asked := false

@@ -74,7 +74,7 @@ func TestLockedGivesUpInTime(t *testing.T) {
 	})
 }
 
-// Who gets the item's lock but not the account's gives the first one back.
+// A worker that gets the item's lock but not the account's gives the first one back.
 func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 	each(t, func(g *fixture) {
 		gate := holdpoint.At(step.BeforeWrite)

@@ -117,7 +117,7 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 	})
 }
 
-// Where nobody listens the order is not sent; when somebody does, the next one is.
+// If nobody listens the order is not sent; when somebody does, the next one is.
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	s := testkit.Embedded(t)
 	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0

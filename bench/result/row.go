@@ -77,7 +77,7 @@ type Load struct {
 	// Hot is how many items circulate: a buyer lists again what it has bought, and
 	// nobody else sells. 0: none do.
 	Hot   int  `json:"hot,omitempty"`
-	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
+	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 for each buyer
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
 	// HoldMS is how many ms an operation works between its reads and its write, locks
 	// held; a script works before both.

@@ -64,6 +64,6 @@ func TestPatient(t *testing.T) {
 	w.waits = moment / 10
 	_, err = w.Write(make([]byte, more))
 	if _, again := w.Write([]byte("more")); !isInterruption(err) || !isInterruption(again) {
-		t.Errorf("a reader who has stopped: %v, then %v", err, again)
+		t.Errorf("the reader has stopped: %v, then %v", err, again)
 	}
 }

@@ -99,7 +99,7 @@ func TestFaultsAdded(t *testing.T) {
 	add().exits(t, exitUsage).says(t, "--add: ")
 }
 
-// TestBrokenPromiseIsAViolation, also where more went wrong.
+// TestBrokenPromiseIsAViolation, even if more went wrong.
 func TestBrokenPromiseIsAViolation(t *testing.T) {
 	res := &findings.FaultTable{Findings: []findings.Finding{
 		{Scenario: "pause", Subject: "fenced", Verdict: "sold twice", Broken: "fenced"},
@@ -111,7 +111,7 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
 	if says := found("fenced", "", []named{{"", res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
-		t.Errorf("what is found of it: %s", says)
+		t.Errorf("the list says of it: %s", says)
 	}
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)

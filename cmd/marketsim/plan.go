@@ -66,7 +66,7 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
 	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
 	flags.IntVar(&f.load.Hot, "hot", 0, "only this many `items` circulate: buyers list what they bought (mix 0x5)")
-	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 a buyer)")
+	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 for each buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
 }

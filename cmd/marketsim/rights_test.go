@@ -28,7 +28,7 @@ func grantedBy(t *testing.T, o outcome) (rules []any) {
 }
 
 // TestAdviceEndsAfterOneRound: a user who may do nothing follows the advice once, and the
-// run works; also where a lease has to be renewed, and somebody waits for each lock. With
+// run works; so it does if a lease has to be renewed, and somebody waits for each lock. With
 // MARKETSIM_LONG every lock is tried.
 func TestAdviceEndsAfterOneRound(t *testing.T) {
 	t.Parallel()

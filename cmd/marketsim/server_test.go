@@ -20,7 +20,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// attempt is a run on a server of one's own.
+// attempt is a run on the user's own server.
 func attempt(t testing.TB, url string, args ...string) outcome {
 	t.Helper()
 	if !slices.Contains(args, "--strategy") {

@@ -10,7 +10,7 @@
 // A round that other processes disturbed, see [result.Row.Disturbed], is left out, whatever
 // its ratio: that is decided by what they took, and not by what was found.
 //
-// Where a strategy is found faster or slower than itself, nothing in the run is decided:
+// If a strategy is found faster or slower than itself, nothing in the run is decided:
 // the cause may have made other differences too. The number of rounds is fixed before the
 // first: measuring until a difference appears finds one.
 //

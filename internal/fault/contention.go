@@ -185,7 +185,7 @@ func readerLeaves(s *setup) observed {
 		how = "when the reader who came last leaves, a writer enters beside the other; " +
 			"of two who came in the same millisecond, whoever leaves lets one in"
 	case !last:
-		how = "when the reader who came first leaves, a writer enters beside the other"
+		how = "when the first reader leaves, a writer enters beside the other"
 	case !first:
 		how = "when the reader who came last leaves, a writer enters beside the other"
 	}

@@ -317,7 +317,7 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 	}
 }
 
-// Where the clock of a client is ahead, a lock by clocks lets it in.
+// If the clock of a client is ahead, a lock by clocks lets it in.
 func TestJudgedClock(t *testing.T) {
 	alone(t)
 	if _, err := exec.LookPath("faketime"); err != nil {

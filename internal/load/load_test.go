@@ -125,7 +125,7 @@ func TestRTT(t *testing.T) {
 		own.of(strategies.Own("own", spec(t, "lua").OpenFor))
 		row, err = own.run(t.Context())
 		if err != nil || row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt {
-			t.Errorf("over connections of one's own a purchase took %v ms, a listing %v: %v",
+			t.Errorf("over connections of its own a purchase took %v ms, a listing %v: %v",
 				row.WaitMS.P50, row.ListMS.P50, err)
 		}
 
@@ -145,7 +145,7 @@ func TestRTT(t *testing.T) {
 	})
 }
 
-// Workers have numbers of their own, also where they open a Purchaser of one's own.
+// Workers have numbers of their own, even if they open a user's own Purchaser.
 func TestWorkersHaveNumbers(t *testing.T) {
 	t.Parallel()
 	var numbers []int

@@ -44,7 +44,7 @@ func TestNearestRank(t *testing.T) {
 			}
 		}
 	})
-	// Where the rank is no whole number and its fraction is below a half, the
+	// If the rank is no whole number and its fraction is below a half, the
 	// library takes the value before.
 	d := newDurations()
 	for us := range 160 {

@@ -38,7 +38,7 @@ func connected(t testing.TB, c plan) *measurement {
 }
 
 // TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver
-// counts neither more nor less, also of a strategy of one's own. A seller lists, and
+// counts neither more nor less, also for a user's own strategy. A seller lists, and
 // when it has ended a buyer buys.
 //
 //   - watch: WATCH; ZSCORE; HGET; MULTI, HINCRBY, HINCRBY, SADD, ZREM, EXEC,

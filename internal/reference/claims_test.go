@@ -129,7 +129,7 @@ func TestUnsteadyRounds(t *testing.T) {
 	}
 }
 
-// TestDisturbedRounds: a round that other processes disturbed decides nothing. Where the
+// TestDisturbedRounds: a round that other processes disturbed decides nothing. If the
 // others are too few a claim is not judged, and says why, whatever the numbers are.
 func TestDisturbedRounds(t *testing.T) {
 	for _, c := range []struct {
@@ -324,7 +324,7 @@ func TestJudgeRounds(t *testing.T) {
 }
 
 // TestUndecided: rounds that are missing, or too few for an interval, leave everything
-// undecided, also where those that are there agree.
+// undecided, even if those that are there agree.
 func TestUndecided(t *testing.T) {
 	cut := rounds(t, 9, unchanged)
 	cut.Rows = cut.Rows[:8*9-1]

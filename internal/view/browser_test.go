@@ -234,7 +234,7 @@ func TestInABrowser(t *testing.T) {
 			}
 			paper := ask[string](p, `getComputedStyle(document.body).backgroundColor`)
 			if dark := paper != "rgb(255, 255, 255)"; dark != (scheme == "dark") {
-				t.Errorf("the paper is %s for readers who prefer %s", paper, scheme)
+				t.Errorf("the paper is %s where a reader prefers %s", paper, scheme)
 			}
 		}
 	}

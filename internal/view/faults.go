@@ -75,7 +75,7 @@ func faultFindings(f *findings.FaultTable) (all []string) {
 		bad, tried := harmed[s]
 		return bad || !tried
 	})
-	all = append(all, fmt.Sprintf("Money or items went wrong, or could have, in %d of %s that could happen.", harms,
+	all = append(all, fmt.Sprintf("Items or money went wrong, or could have, in %d of %s that could happen.", harms,
 		count(played, "finding")))
 	if len(safe) > 0 {
 		all = append(all, "Never harmed where these scenarios put their fault: "+listed(safe)+".")

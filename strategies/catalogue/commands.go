@@ -10,7 +10,7 @@ import (
 
 // Rights are the ACL rules that are enough for every strategy and every lock which needs
 // one server, and for 'marketsim clean'. Parameters may take more: see [Commands]. Keys and
-// channels are limited by rules of their own. Where one is shown it stands in quotes if a
+// channels are limited by rules of their own. One is shown in quotes if a
 // shell needs them (cluster|slots), because people type it behind redis-cli, too.
 const Rights = "+@hash +@list +@set +@sortedset +@string " +
 	"+cluster|slots +del +eval +evalsha +exec +exists +expire +info +multi +pexpire +ping +publish +pttl +rename " +

@@ -43,7 +43,7 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 }
 
-// Who asks for a few keys of a note that names very many items does not wait for the rest.
+// A caller that asks for a few keys of a note that names very many items does not wait for the rest.
 func TestLockKeysStop(t *testing.T) {
 	full, keys := catalogue.Full(), testkit.Keys(t)
 	for _, strategy := range full.Strategies {

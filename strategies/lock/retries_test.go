@@ -23,7 +23,7 @@ func attempts(t *testing.T, params param.Values) (at []time.Duration, err error)
 		at = append(at, time.Since(start))
 		return false
 	}).open(t, kind(t, "set-px"), params)
-	for range 2 { // the second acquisition begins anew
+	for range 2 { // the second acquisition counts from the start
 		at, start = nil, time.Now()
 		_, err = l.Acquire(t.Context(), name)
 	}
@@ -77,7 +77,7 @@ func TestRandomWaitsDiffer(t *testing.T) {
 	}
 }
 
-// Who is out of tries says so, and not that time passed.
+// A lock that is out of tries says so, and not that time passed.
 func TestOutOfTriesIsNotOutOfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -252,7 +252,7 @@ func one(do func(ctx context.Context, s *Session) string) Program {
 
 func neverEnds() { select {} }
 
-// Where nothing can be concluded, a sentence says why, and names what a client has
+// If nothing can be concluded, a sentence says why, and names what a client has
 // left behind, with its stack.
 func TestNothingIsConcluded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

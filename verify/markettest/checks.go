@@ -272,7 +272,7 @@ func manyTrade(f *fixture) {
 	}
 	buyers.Wait()
 	if n := sold.Load(); n != int64(len(orders)) {
-		f.Errorf("%d purchases were applied, want %d: one an item", n, len(orders))
+		f.Errorf("%d purchases were applied, want %d: one for each item", n, len(orders))
 	}
 }
 

@@ -41,7 +41,7 @@ func docker(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Who is interrupted while the engine makes a container removes it.
+// A start that is interrupted while the engine makes a container removes it.
 func TestInterruptedCreation(t *testing.T) {
 	// Or there is nothing to test.
 	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})

@@ -30,7 +30,7 @@ var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
 // when the reply to its creation was lost. The lock's own nodes are containers, which the
 // server removes a minute or two after the last node in them is gone.
 //
-// Where there is one address, nobody can take over: when its server has said
+// With one address nobody can take over: when its server has said
 // nothing for three seconds, acquisitions fail with [ErrUnreachable], and
 // releases are not waited for.
 //
