@@ -116,6 +116,7 @@ func (t *Table) pick(columns []int) *Table {
 	return picked
 }
 
+// each is the table with a function applied to all its texts.
 func (t *Table) each(f func(string) string) *Table {
 	done := &Table{Headings: mapped(t.Headings, f), names: t.names, prose: mapped(t.prose, f)}
 	for _, filter := range t.Filters {
@@ -126,6 +127,9 @@ func (t *Table) each(f func(string) string) *Table {
 	}
 	return done
 }
+
+// copied is a table whose cells can be changed.
+func (t *Table) copied() *Table { return t.each(func(text string) string { return text }) }
 
 // each is the document with a function applied to all its texts, except those of figures.
 func (d *Doc) each(f func(string) string) *Doc {

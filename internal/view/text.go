@@ -28,37 +28,43 @@ func Text(w io.Writer, d *Doc) error {
 
 // Terminal is Text for a terminal of a width in columns, with verdicts in color unless
 // NO_COLOR is set or TERM is dumb.
-func Terminal(w io.Writer, d *Doc, width int) error {
-	colors := map[Tone]color.Attribute{
-		good: color.FgGreen, never: color.FgYellow, bad: color.FgRed, broken: color.FgRed,
-	}
-	return drawText(w, d, width, func(c Cell) string {
-		if paint, ok := colors[c.Tone]; ok { // line by line, or a column beside it had the color too
-			lines := mapped(strings.Split(c.Text, "\n"), func(s string) string { return color.New(paint).Sprint(s) })
-			return strings.Join(lines, "\n")
-		}
+func Terminal(w io.Writer, d *Doc, width int) error { return drawText(w, d, width, colored) }
+
+var colors = map[Tone]color.Attribute{
+	good:   color.FgGreen,
+	never:  color.FgYellow,
+	bad:    color.FgRed,
+	broken: color.FgRed,
+}
+
+// colored is the text of a cell in the color of its tone: line by line, or the columns
+// beside it had the color, too.
+func colored(c Cell) string {
+	attribute, has := colors[c.Tone]
+	if !has {
 		return c.Text
-	})
+	}
+
+	lines := strings.Split(c.Text, "\n")
+	for i, line := range lines {
+		lines[i] = color.New(attribute).Sprint(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 	d = d.each(shown)
 	var b bytes.Buffer
-	say := func(texts ...string) {
-		for _, text := range texts {
-			if text != "" {
-				fmt.Fprintln(&b, wrapped(text, width))
-			}
-		}
-	}
-	say(d.Title)
-	say(d.Facts...)
+	writeLines(&b, width, d.Title)
+	writeLines(&b, width, d.Facts...)
+
 	if len(d.Findings) > 0 {
 		fmt.Fprintln(&b)
 	}
 	for _, text := range d.Findings {
-		say("- " + text)
+		writeLines(&b, width, "- "+text)
 	}
+
 	for _, block := range d.Blocks {
 		if block.Figure != nil {
 			continue
@@ -66,37 +72,56 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		say(block.Heading)
-		if block.Table != nil {
-			for i, part := range fitted(block.Table, width) {
-				if i > 0 {
-					fmt.Fprintln(&b)
-				}
-				if err := part.text(&b, paint); err != nil {
-					return fmt.Errorf("draw a table: %w", err)
-				}
-			}
-		}
-		say(block.Note...)
-		if block.Again != "" {
-			fmt.Fprintf(&b, "%s\n  %s\n", playAgain, block.Again)
+		if err := block.text(&b, width, paint); err != nil {
+			return fmt.Errorf("draw a table: %w", err)
 		}
 	}
+
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (block Block) text(b *bytes.Buffer, width int, paint func(Cell) string) error {
+	writeLines(b, width, block.Heading)
+	if block.Table != nil {
+		for i, part := range fitted(block.Table, width) {
+			if i > 0 {
+				fmt.Fprintln(b)
+			}
+			if err := part.text(b, paint); err != nil {
+				return err
+			}
+		}
+	}
+
+	writeLines(b, width, block.Note...)
+	if block.Again != "" {
+		fmt.Fprintf(b, "%s\n  %s\n", playAgain, block.Again)
+	}
+	return nil
+}
+
+// writeLines writes texts, each broken into lines. Empty ones are left out.
+func writeLines(b *bytes.Buffer, width int, texts ...string) {
+	for _, text := range texts {
+		if text != "" {
+			fmt.Fprintln(b, wrapped(text, width))
+		}
+	}
 }
 
 // playAgain stands before the command of a Block.
 const playAgain = "Play it again:"
 
 // fitted cuts a table in as many parts as a width demands. All have the columns
-// that name its rows.
+// that name its rows, and one more at least.
 func fitted(t *Table, width int) (parts []*Table) {
 	names := []int{0, 1, 2}[:t.names]
 	columns := names
 	for i := t.names; i < len(t.Headings); i++ {
 		wider := slices.Concat(columns, []int{i})
-		if len(columns) > t.names && t.pick(wider).broken(width).width() > width {
+		tooWide := t.pick(wider).broken(width).width() > width
+		if tooWide && len(columns) > t.names {
 			parts = append(parts, t.pick(columns).broken(width))
 			wider = slices.Concat(names, []int{i})
 		}
@@ -113,7 +138,7 @@ func (t *Table) broken(width int) *Table {
 		shortest = 16 // line of prose
 		name     = 40 // that is never broken
 	)
-	t = t.each(func(s string) string { return s })
+	t = t.copied()
 	for i, h := range t.Headings {
 		for _, row := range t.Rows {
 			if !slices.Contains(t.prose, h) {
@@ -122,28 +147,37 @@ func (t *Table) broken(width int) *Table {
 		}
 	}
 
+	// The longest lines with which the table is still narrow enough. Search finds the least
+	// of something: so it counts down from lines that fill the width.
 	width = max(width, t.lines(shortest).width())
-	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
+	less := sort.Search(width-shortest, func(less int) bool { return t.lines(width-less).width() <= width })
+	return t.lines(width - less)
 }
 
 // lines is the table with prose broken into lines of at most this many columns, and
 // headings to fit cells.
 func (t *Table) lines(limit int) *Table {
-	shown := t.each(func(s string) string { return s })
-	for i, h := range t.Headings {
-		if slices.Contains(t.prose, h) {
-			for _, row := range shown.Rows {
+	broken := t.copied()
+	for i, heading := range t.Headings {
+		if slices.Contains(t.prose, heading) {
+			for _, row := range broken.Rows {
 				row[i].Text = wrapped(row[i].Text, limit)
 			}
 		}
-		if !strings.HasSuffix(h, "/s") {
-			h = strings.ReplaceAll(h, "/", "/ ")
-			word := min(widest(strings.Fields(h)), limit) // that is not cut
-			h = wrapped(h, max(8, word, widest(shown.column(i))))
-			shown.Headings[i] = strings.ReplaceAll(h, "/ ", "/")
+		if !strings.HasSuffix(heading, "/s") {
+			broken.Headings[i] = narrow(heading, limit, widest(broken.column(i)))
 		}
 	}
-	return shown
+	return broken
+}
+
+// narrow is a heading in lines as wide as the cells below it. It is broken at spaces and
+// behind slashes. A word is not cut unless it is longer than the limit.
+func narrow(heading string, limit, cells int) string {
+	const shortest = 8 // line
+	spaced := strings.ReplaceAll(heading, "/", "/ ")
+	word := min(widest(strings.Fields(spaced)), limit)
+	return strings.ReplaceAll(wrapped(spaced, max(shortest, word, cells)), "/ ", "/")
 }
 
 func (t *Table) width() int {
@@ -163,28 +197,23 @@ func widest(texts []string) (most int) {
 	return most
 }
 
-// trailing are the spaces at the end of a line, before and after the code that
-// ends a color.
-var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
+// plainTable is a table without borders, columns a gap apart: it looks the same in any
+// terminal or mail.
+var plainTable = tw.Rendition{
+	Borders: tw.BorderNone,
+	Symbols: tw.NewSymbolCustom("plain").WithRow("-").WithColumn(gap).WithCenter(strings.Repeat("-", len(gap))),
+}
 
-// text draws a table without borders, columns two spaces apart: it looks the
-// same in any terminal or mail.
+// text draws a table as plain text. Each line ends with its last word: tablewriter pads
+// the last column, too.
 func (t *Table) text(b *bytes.Buffer, paint func(Cell) string) error {
-	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
-	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
-		Separators: tw.Separators{BetweenRows: tw.Off, BetweenColumns: tw.Off, ShowHeader: tw.On},
-		Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
-	}})
 	var out bytes.Buffer
-	if err := t.render(&out, r, tw.Padding{Right: gap, Overwrite: true}, paint); err != nil {
+	if err := t.render(&out, renderer.NewBlueprint(plainTable), tw.PaddingNone, paint); err != nil {
 		return err
 	}
+
 	for line := range strings.Lines(out.String()) {
-		line = trailing.ReplaceAllString(line, "$1")
-		if strings.Trim(line, "-") == "" { // the rule below the headings spans the last column's gap too
-			line = strings.TrimSuffix(line, "--")
-		}
-		fmt.Fprintln(b, line)
+		fmt.Fprintln(b, strings.TrimRight(line, " \n"))
 	}
 	return nil
 }
@@ -202,6 +231,7 @@ func Markdown(w io.Writer, d *Doc) error {
 	if len(d.Facts) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", strings.Join(d.Facts, "  \n")) // line breaks within the paragraph
 	}
+
 	for _, block := range d.Blocks {
 		if block.Figure != nil {
 			continue
@@ -209,23 +239,31 @@ func Markdown(w io.Writer, d *Doc) error {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		if block.Heading != "" {
-			fmt.Fprintf(&b, "## %s\n\n", block.Heading)
-		}
-		if block.Table != nil {
-			if err := block.Table.render(&b, renderer.NewMarkdown(), tw.PaddingDefault, emphasized); err != nil {
-				return fmt.Errorf("draw a table: %w", err)
-			}
-		}
-		if len(block.Note) > 0 {
-			fmt.Fprintf(&b, "\n- %s\n", strings.Join(block.Note, "\n- "))
-		}
-		if block.Again != "" {
-			fmt.Fprintf(&b, "\n%s\n\n    %s\n", playAgain, block.Again)
+		if err := block.markdown(&b); err != nil {
+			return fmt.Errorf("draw a table: %w", err)
 		}
 	}
+
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (block Block) markdown(b *bytes.Buffer) error {
+	if block.Heading != "" {
+		fmt.Fprintf(b, "## %s\n\n", block.Heading)
+	}
+	if block.Table != nil {
+		if err := block.Table.render(b, renderer.NewMarkdown(), tw.PaddingDefault, emphasized); err != nil {
+			return err
+		}
+	}
+	if len(block.Note) > 0 {
+		fmt.Fprintf(b, "\n- %s\n", strings.Join(block.Note, "\n- "))
+	}
+	if block.Again != "" {
+		fmt.Fprintf(b, "\n%s\n\n    %s\n", playAgain, block.Again)
+	}
+	return nil
 }
 
 func emphasized(c Cell) string {
@@ -261,21 +299,29 @@ func (t *Table) Numeric() []bool {
 	return all
 }
 
-// render draws a table with tablewriter. All columns are padded alike: otherwise
-// tablewriter 1.1.5 cuts cells off.
+// render draws a table with tablewriter, numbers at the right. Cells are broken into lines
+// already, see wrapped.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(Cell) string) error {
-	sides := map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}
-	align := mapped(t.Numeric(), func(number bool) tw.Align { return sides[number] })
+	sides := make([]tw.Align, len(t.Headings))
+	for i, numbers := range t.Numeric() {
+		sides[i] = tw.AlignLeft
+		if numbers {
+			sides[i] = tw.AlignRight
+		}
+	}
 	section := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
-		Alignment:  tw.CellAlignment{PerColumn: align},
+		Alignment:  tw.CellAlignment{PerColumn: sides},
 		Padding:    tw.CellPadding{Global: padding},
 	}
 	out := tablewriter.NewTable(w, tablewriter.WithRenderer(r),
 		tablewriter.WithConfig(tablewriter.Config{Header: section, Row: section}))
+
 	out.Header(t.Headings)
-	if err := out.Bulk(mapped(t.Rows, func(row []Cell) []string { return mapped(row, paint) })); err != nil {
-		return err
+	for _, row := range t.Rows {
+		if err := out.Append(mapped(row, paint)); err != nil {
+			return err
+		}
 	}
 	return out.Render()
 }
