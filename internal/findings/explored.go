@@ -102,7 +102,15 @@ func (r *Explorations) Again(e Exploration) string {
 // Concludes reports whether the search found harm, or came to the end of bounds
 // within which it could have.
 func (e Exploration) Concludes() bool {
-	return e.Harm != "" || e.Why == "" && e.couldInterleave() && e.Stopped == ""
+	switch {
+	case e.Harm != "":
+		return true
+	case e.Why != "" || e.Stopped != "":
+		return false
+	case e.Judged:
+		return true // whatever its bounds: a report shows all that was asked of a program
+	}
+	return e.Preemptions > 0 // without one no client comes between two requests of another
 }
 
 // couldInterleave reports whether a client could come between two requests of another:
