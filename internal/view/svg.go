@@ -58,6 +58,7 @@ func (f Figure) drawing() *drawing {
 	if f.Schedule != nil {
 		return newSequence(f.Title, f.Schedule.Brief())
 	}
+
 	f = f.labelled()
 	d := &drawing{Title: shown(f.Title), Width: figureWidth, Height: head}
 	d.fit("title", "start", f.Title, 8, 22, titleRoom(d.Width))
@@ -143,22 +144,21 @@ type sequence struct {
 }
 
 func newSequence(title string, d verify.Diagram) *drawing {
-	s := &sequence{Diagram: d, paused: map[int]float64{}, ended: map[int]bool{}, y: head + 46}
-	left := (len(d.Clients) + 1) / 2 // of the server
-	for i := range d.Clients {
-		place := i
-		if i >= left {
-			place++
-		}
-		s.lanes = append(s.lanes, laneMargin+laneGap*float64(place))
+	s := &sequence{
+		Diagram: d,
+		lanes:   lanesOf(len(d.Clients)),
+		y:       head + 46,
+		paused:  map[int]float64{},
+		ended:   map[int]bool{},
 	}
-	s.lanes = append(s.lanes, laneMargin+laneGap*float64(left))
-	s.Title, s.Width = shown(title), 2*laneMargin+laneGap*float64(len(d.Clients))
+	s.Title = shown(title)
+	s.Width = 2*laneMargin + laneGap*float64(len(d.Clients))
 	s.fit("title", "start", title, 8, 22, titleRoom(s.Width))
 	for i, name := range append(slices.Clone(d.Clients), "server") {
 		s.fit("panel", "middle", name, s.lanes[i], head+20, laneLetters)
 	}
-	last := time.Duration(-1)
+
+	last := time.Duration(-1) // the time that was written last
 	for _, e := range d.Events {
 		if at := e.At.Round(time.Millisecond); at != last {
 			s.write("quiet", "start", at.String(), 8, s.y+4)
@@ -167,12 +167,27 @@ func newSequence(title string, d verify.Diagram) *drawing {
 		s.event(e)
 		s.y += eventHeight
 	}
+
 	for i := range s.lanes {
 		s.end(i)
 	}
-	s.tells()
+	s.conclusion()
 	s.Height = s.y
 	return &s.drawing
+}
+
+// lanesOf are the places of so many clients' lifelines, and then of the server's. It
+// stands in the middle, so that few arrows cross another lifeline.
+func lanesOf(clients int) (lanes []float64) {
+	left := (clients + 1) / 2 // clients on the left of the server
+	for i := range clients {
+		place := i
+		if i >= left {
+			place++
+		}
+		lanes = append(lanes, laneMargin+laneGap*float64(place))
+	}
+	return append(lanes, laneMargin+laneGap*float64(left))
 }
 
 func (s *sequence) server() float64 { return s.lanes[len(s.lanes)-1] }
@@ -184,26 +199,34 @@ func starred(text string) (happens string, is bool) {
 	return happens, strings.HasPrefix(text, "*")
 }
 
+// event draws what happens to the server or to a client, or a request.
 func (s *sequence) event(e verify.Event) {
-	happens, strikes := starred(e.Does)
-	reply, replyIs := starred(e.Reply)
+	fault, isFault := starred(e.Does)
 	switch {
 	case e.Client < 0:
+		reply, _ := starred(e.Reply)
 		class := "fault"
 		if e.Reply == verify.TimeGoesOn {
 			class = "quiet"
 		}
 		s.beside(class, reply, s.server(), 1)
-	case strikes:
-		s.beside("fault", happens, s.lanes[e.Client], s.server()-s.lanes[e.Client])
-		if at, paused := s.paused[e.Client]; paused {
-			s.stroke("paused", s.lanes[e.Client], at, s.lanes[e.Client], s.y)
-			delete(s.paused, e.Client)
-		} else if happens == "pauses" {
-			s.paused[e.Client] = s.y
-		}
+	case isFault:
+		x := s.lanes[e.Client]
+		s.beside("fault", fault, x, s.server()-x)
+		s.pause(e.Client, fault == "pauses")
 	default:
-		s.request(e, reply, replyIs)
+		s.request(e)
+	}
+}
+
+// pause begins the pause of a client, or ends the one in which it is: what happens to a
+// client that pauses is that it goes on.
+func (s *sequence) pause(client int, begins bool) {
+	if from, paused := s.paused[client]; paused {
+		s.stroke("paused", s.lanes[client], from, s.lanes[client], s.y)
+		delete(s.paused, client)
+	} else if begins {
+		s.paused[client] = s.y
 	}
 }
 
@@ -218,56 +241,77 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 }
 
 // request draws an arrow to the server, or to a cross on the way, with the command
-// above it and the reply below.
-func (s *sequence) request(e verify.Event, reply string, strikes bool) {
-	from, to, arrow, answer := s.lanes[e.Client], s.server(), "line0", "code quiet"
-	if strikes {
+// above it and the reply below. A fault stands in place of the reply.
+func (s *sequence) request(e verify.Event) {
+	reply, isFault := starred(e.Reply)
+	arrow, answer := "line0", "code quiet"
+	if isFault {
 		arrow, answer = "fault", "fault"
 	} else if reply != "" {
 		reply = "→ " + reply
 	}
-	arrives := !strikes || strings.HasPrefix(reply, "executed") || strings.HasPrefix(reply, "comes late") ||
-		strings.HasPrefix(reply, "only this part")
-	room := int((math.Abs(to-from) - 24) / codeLetter)
-	s.fit("code", "middle", e.Does, (from+to)/2, s.y-6, room)
-	back := math.Copysign(7, to-from) // of the head of the arrow
-	if !arrives {
-		to = from + (to-from)*0.7
-		s.stroke(arrow, to-5, s.y-5, to+5, s.y+5)
-		s.stroke(arrow, to-5, s.y+5, to+5, s.y-5)
+
+	client, server := s.lanes[e.Client], s.server()
+	middle := (client + server) / 2
+	room := int((math.Abs(server-client) - 24) / codeLetter)
+	s.fit("code", "middle", e.Does, middle, s.y-6, room)
+	if isFault && !reachesServer(reply) {
+		s.lostArrow(arrow, client, client+(server-client)*0.7)
+	} else {
+		s.arrowTo(arrow, client, server)
 	}
-	s.stroke(arrow, from, s.y, to, s.y)
-	if arrives {
-		s.stroke(arrow, to-back, s.y-4, to, s.y, to-back, s.y+4)
-	}
-	s.fit(answer, "middle", reply, (from+s.server())/2, s.y+13, room)
+	s.fit(answer, "middle", reply, middle, s.y+13, room)
+
 	if strings.HasSuffix(reply, "the client dies") {
 		s.y += 8
 		s.end(e.Client)
-		s.write("fault", "middle", "✕", s.lanes[e.Client], s.y+6)
+		s.write("fault", "middle", "✕", client, s.y+6)
 	}
 }
 
+// reachesServer reports whether the server gets a request in spite of the fault.
+func reachesServer(fault string) bool {
+	return strings.HasPrefix(fault, "executed") || strings.HasPrefix(fault, "comes late") ||
+		strings.HasPrefix(fault, "only this part")
+}
+
+// arrowTo draws an arrow with its head at the server.
+func (s *sequence) arrowTo(class string, from, to float64) {
+	back := math.Copysign(7, to-from)
+	s.stroke(class, from, s.y, to, s.y)
+	s.stroke(class, to-back, s.y-4, to, s.y, to-back, s.y+4)
+}
+
+// lostArrow draws an arrow that ends at a cross on the way to the server.
+func (s *sequence) lostArrow(class string, from, to float64) {
+	s.stroke(class, to-5, s.y-5, to+5, s.y+5)
+	s.stroke(class, to-5, s.y+5, to+5, s.y-5)
+	s.stroke(class, from, s.y, to, s.y)
+}
+
+// end draws a lifeline, down to where it ends.
 func (s *sequence) end(i int) {
 	if s.ended[i] {
 		return
 	}
 	s.ended[i] = true
+
 	s.stroke("life", s.lanes[i], head+28, s.lanes[i], s.y)
 	if at, paused := s.paused[i]; paused {
 		s.stroke("paused", s.lanes[i], at, s.lanes[i], s.y)
 	}
 }
 
-// tells writes what each client was told, and the harm, below the lifelines.
-func (s *sequence) tells() {
+// conclusion writes what each client was told, and the harm, below the lifelines.
+func (s *sequence) conclusion() {
 	s.y += 24
 	for _, text := range s.End {
 		class := "name"
 		if strings.HasPrefix(text, "Harm: ") {
 			class = "harm"
 		}
-		for line := range strings.SplitSeq(wrapped(shown(text), int((s.Width-16)/letter)), "\n") {
+		lines := wrapped(shown(text), int((s.Width-16)/letter))
+		for line := range strings.SplitSeq(lines, "\n") {
 			s.write(class, "start", line, 8, s.y)
 			s.y += 18
 		}
