@@ -29,7 +29,8 @@ func newCheck(p *program) *cobra.Command {
 	return cmd
 }
 
-type judged struct {
+// A historyVerdict is what the check of a folder's history found.
+type historyVerdict struct {
 	Dir string `json:"dir"`
 	history.CheckResult
 }
@@ -50,8 +51,9 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+
 	var errs []error
-	verdicts := []judged{}
+	verdicts := []historyVerdict{}
 	for _, dir := range dirs {
 		if ctx.Err() != nil {
 			break
@@ -62,8 +64,9 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 			errs = append(errs, interruptedOr(ctx, err))
 			continue
 		}
+
 		limited, cancel := context.WithTimeout(ctx, timeout)
-		v := judged{dir, history.Check(limited, h)}
+		v := historyVerdict{dir, history.Check(limited, h)}
 		cancel()
 		verdicts = append(verdicts, v)
 		errs = append(errs, v.ruling(ctx))
@@ -72,7 +75,7 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 }
 
 // show prints verdicts, without terminal codes that a history may hold.
-func (p *program) show(verdicts []judged, format string) error {
+func (p *program) show(verdicts []historyVerdict, format string) error {
 	var text strings.Builder
 	if format == asJSON {
 		if err := stored.Encode(&text, "verdicts", verdicts, " "); err != nil {
@@ -90,7 +93,7 @@ func (p *program) show(verdicts []judged, format string) error {
 
 // ruling is the error that a verdict means for the exit code. What was not decided when
 // the user stopped it is unknown.
-func (v judged) ruling(ctx context.Context) (err error) {
+func (v historyVerdict) ruling(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: what was not decided by then is unknown", errInterrupted)
 	}

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n",
 		"sold by 1 to 3 for 40 coins (0.0", ": sold twice", "violation: the history of hand 1x2 in "+bad)
 	o := marketsim(t, "check", dir, "--format", "json").exits(t, exitViolation)
-	var verdicts []judged
+	var verdicts []historyVerdict
 	err := json.Unmarshal([]byte(o.stdout), &verdicts)
 	if err != nil || len(verdicts) != 2 || verdicts[1].Answer != history.Violated {
 		t.Errorf("%v: %s", err, o.stdout)

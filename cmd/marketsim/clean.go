@@ -54,6 +54,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	p.passwords.add(server.passwords...)
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
 	needs := rights{target: server.target, keys: keys, trials: append(catalogue.Commands(), catalogue.ToFind)}
@@ -73,6 +74,7 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+
 	made, err := marketstore.ReadNote(ctx, conn.Client, keys)
 	// there is no note, or only part of one
 	if errors.Is(err, redis.Nil) || errors.Is(err, marketstore.ErrNote) {
@@ -81,6 +83,7 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	if err != nil {
 		return err
 	}
+
 	locks := slices.Values[[]string](nil)
 	// otherwise the keys of its locks are unknown
 	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil {

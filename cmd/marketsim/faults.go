@@ -32,6 +32,7 @@ func newFaults(p *program) *cobra.Command {
 			return f.run(cmd.Context(), p)
 		},
 	}
+
 	group(cmd, "Cells", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.scenarios, "scenario", nil,
 			"`names` of scenarios, separated by commas (default all but those of a cluster)")
@@ -57,6 +58,7 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 			return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
 		}
 	}
+
 	if len(locks) == 0 {
 		locks = fault.SchemeNames(catalogue.Full())
 		if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return sc.OnCluster }) {
@@ -75,7 +77,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var before *findings.FaultTable
+	var before *findings.FaultTable // of --add
 	if f.add != "" {
 		f.out.dir = f.add
 		f.out.force = true
@@ -90,6 +92,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 			return err
 		}
 	}
+
 	res := fault.NewResult(version(), scenarios, schemes)
 	if before != nil {
 		if err := res.Keep(before, f.scenarios, f.locks); err != nil {
@@ -101,6 +104,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+
 	p.progress("%s with %s each", english.Plural(len(scenarios), "scenario", ""),
 		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
 	failure := p.findFaults(ctx, res, scenarios, schemes)
@@ -109,6 +113,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 			p.notice("%s not played here, and kept as stored before", english.Plural(n, "finding was", "findings were"))
 		}
 	}
+
 	unfinished := faultStatus(ctx, res, failure)
 	if unfinished != nil {
 		old, err := loadOnly[*findings.FaultTable](f.out.dir, faultsFile)
@@ -130,6 +135,7 @@ func (p *program) findFaults(
 		p.notice("nothing is missing")
 		return nil
 	}
+
 	runner, err := starting(p, func() (*fault.Runner, error) { return fault.StartRunner(ctx) })
 	if err != nil {
 		return err
@@ -139,6 +145,7 @@ func (p *program) findFaults(
 		return err
 	}
 	p.notice("backend: %s", runner.Market.Describe())
+
 	done := 0
 	return runner.Run(ctx, res, scenarios, schemes, func(f findings.Finding) {
 		missing[f.Scenario]--

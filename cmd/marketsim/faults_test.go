@@ -110,7 +110,7 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
-	if says := found("fenced", "", []named{{"", res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
+	if says := evidence("fenced", "", []named{{"", res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
 		t.Errorf("the list says of it: %s", says)
 	}
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {

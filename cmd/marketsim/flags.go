@@ -177,7 +177,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	if len(near) > 0 {
 		step = fmt.Sprintf("did you mean %q?", near[0])
-	} else if all, err := kept(); err == nil {
+	} else if all, err := storedFindings(); err == nil {
 		if docs, err := described(word, all); err == nil && len(docs) > 0 {
 			step = fmt.Sprintf("'marketsim list %s' tells what %[1]s is", word)
 		}

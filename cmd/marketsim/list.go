@@ -27,26 +27,14 @@ func newList(p *program) *cobra.Command {
 		Use:  "list [NAME]",
 		Args: arguments(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			docs := []*view.Doc{overview(catalogue.Full())}
-			switch {
-			case (locks || scenarios) && len(args) > 0:
-				return usagef("give either a name, or --locks or --scenarios")
-			case locks:
-				docs = []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}
-			case scenarios:
-				docs = []*view.Doc{{Blocks: []view.Block{{Table: scenarioTable()}}}}
-			case len(args) > 0:
-				all, err := kept()
-				if err == nil {
-					docs, err = described(args[0], all)
-				}
-				if err != nil {
-					return err
-				}
+			docs, err := listed(args, locks, scenarios)
+			if err != nil {
+				return err
 			}
 			return drawDocs(p.stdout, asText, docs...)
 		},
 	}
+
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
 		flags.BoolVar(&locks, "locks", false, "show which lock makes which promise, and what was observed")
 		flags.BoolVar(&scenarios, "scenarios", false, "show what happens in each scenario of 'marketsim faults'")
@@ -55,17 +43,37 @@ func newList(p *program) *cobra.Command {
 	return cmd
 }
 
-// kept are the stored findings that the program contains.
-func kept() ([]named, error) {
+// listed is what the flags ask for, what has a name, or the names that there are.
+func listed(names []string, locks, scenarios bool) ([]*view.Doc, error) {
+	switch {
+	case (locks || scenarios) && len(names) > 0:
+		return nil, usagef("give either a name, or --locks or --scenarios")
+	case locks:
+		return []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}, nil
+	case scenarios:
+		return []*view.Doc{{Blocks: []view.Block{{Table: scenarioTable()}}}}, nil
+	case len(names) == 0:
+		return []*view.Doc{overview(catalogue.Full())}, nil
+	}
+
+	all, err := storedFindings()
+	if err != nil {
+		return nil, err
+	}
+	return described(names[0], all)
+}
+
+// storedFindings are those that the program contains.
+func storedFindings() ([]named, error) {
 	faults, err := findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
 	explored, wrong := findings.ReadExplorations(strings.NewReader(results.ExploredJSON))
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
 }
 
-// described tells of whatever has a name: first what told says, then what is known of
-// libraries.
+// described tells of whatever has a name: first of strategies, locks and scenarios, then
+// what is known of libraries.
 func described(name string, all []named) ([]*view.Doc, error) {
-	docs, unknown := told(name, all)
+	docs, unknown := describe(name, all)
 	libraries, err := ofLibraries(name)
 	switch {
 	case err != nil:
@@ -76,84 +84,107 @@ func described(name string, all []named) ([]*view.Doc, error) {
 	return docs, unknown
 }
 
-// told describes what has a name, or a lock with parameters. What results say
+// A description is what the catalogue says of a strategy, a lock or a scenario.
+type description struct {
+	kind, name string
+	source     string // where its code is from
+	params     []param.Param
+	facts      []string // the first is a summary; one that ends in ": " says nothing
+}
+
+// describe describes what has a name, or a lock with parameters. What results say
 // about it comes first.
-func told(name string, all []named) (docs []*view.Doc, err error) {
+func describe(name string, all []named) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil && with {
 		return nil, err
 	}
-	var names []string
-	tell := func(kind, of, source string, takes []param.Param, facts ...string) {
-		names = append(names, of)
-		if of != head {
-			return
+
+	var known []string
+	for _, d := range descriptions(scheme) {
+		known = append(known, d.name)
+		if d.name == head {
+			docs = append(docs, d.doc(name, all))
 		}
-		unsaid := func(fact string) bool { return strings.HasSuffix(fact, ": ") }
-		facts = slices.DeleteFunc(slices.Insert(facts, 1, "source: "+source), unsaid)
-		d := &view.Doc{Title: kind + " " + name, Facts: facts, Blocks: found(name, source, all)}
-		if len(takes) > 0 {
-			t := view.NewTable("takes", "default", "").Wrapping("")
-			for _, p := range takes {
-				t.Add(p.Name, p.Default, p.Summary)
-			}
-			d.Blocks = append(d.Blocks, view.Block{Table: t})
-		}
-		docs = append(docs, d)
-	}
-	for _, s := range catalogue.Full().Strategies {
-		tell("strategy", s.Name, s.Source, s.Params, s.Summary)
-	}
-	for _, k := range catalogue.Full().Locks {
-		var made []string
-		for _, p := range scheme.Promises().List() {
-			if p.Made {
-				made = append(made, p.Name)
-			}
-		}
-		tell("lock", k.Name, k.Source, k.Params, k.Summary, "woken by: "+k.Wakes,
-			"promises: "+strings.Join(made, ", "), "needs: "+string(k.Needs))
-	}
-	for _, sc := range fault.Every() {
-		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		return nil, usageError{&strategies.UnknownError{What: "name", Name: name, Known: append(names, libraryNames()...)}}
+		known = append(known, libraryNames()...)
+		return nil, usageError{&strategies.UnknownError{What: "name", Name: name, Known: known}}
 	}
 	return docs, nil
 }
 
-// found is what results say about a scheme: what broke it, in which version of its
+// descriptions are those of all strategies, locks and scenarios. The promises of locks are
+// those of a scheme, whose parameters may make others.
+func descriptions(scheme fault.Scheme) (all []description) {
+	for _, s := range catalogue.Full().Strategies {
+		all = append(all, description{
+			kind: "strategy", name: s.Name, source: s.Source, params: s.Params, facts: []string{s.Summary},
+		})
+	}
+
+	var promised []string
+	for _, p := range scheme.Promises().List() {
+		if p.Made {
+			promised = append(promised, p.Name)
+		}
+	}
+	for _, k := range catalogue.Full().Locks {
+		all = append(all, description{
+			kind: "lock", name: k.Name, source: k.Source, params: k.Params,
+			facts: []string{
+				k.Summary, "woken by: " + k.Wakes, "promises: " + strings.Join(promised, ", "), "needs: " + string(k.Needs),
+			},
+		})
+	}
+
+	for _, sc := range fault.Every() {
+		all = append(all, description{
+			kind: "scenario", name: sc.Name,
+			facts: []string{sc.Title, "covered by the promise: " + sc.Promise, "needs: " + sc.Needs},
+		})
+	}
+	return all
+}
+
+// doc is a description as a document under the name that was asked for, with what results
+// say about that.
+func (d description) doc(name string, all []named) *view.Doc {
+	facts := slices.Insert(slices.Clone(d.facts), 1, "source: "+d.source)
+	facts = slices.DeleteFunc(facts, func(fact string) bool { return strings.HasSuffix(fact, ": ") })
+	doc := &view.Doc{Title: d.kind + " " + name, Facts: facts, Blocks: evidence(name, d.source, all)}
+	if len(d.params) == 0 {
+		return doc
+	}
+
+	t := view.NewTable("takes", "default", "").Wrapping("")
+	for _, p := range d.params {
+		t.Add(p.Name, p.Default, p.Summary)
+	}
+	doc.Blocks = append(doc.Blocks, view.Block{Table: t})
+	return doc
+}
+
+// evidence is what results say about a scheme: what broke it, in which version of its
 // library, and what searches found.
-func found(scheme, source string, all []named) []view.Block {
+func evidence(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
 		switch r := one.drawing.(type) {
 		case *findings.FaultTable:
-			against, played := r.Against(scheme)
-			for _, f := range against {
-				what := strings.TrimSuffix(f.Outcome()+", BROKEN PROMISE "+f.Broken, ", BROKEN PROMISE ")
-				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+process.ShellLine(scheme))
-			}
-			if played > 0 {
-				notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
-			}
-			for module, version := range r.Manifest.Libraries {
-				if strings.HasPrefix(source, module) && played > 0 {
-					notes = append(notes, "Played with "+module+" "+version+".")
-				}
-			}
+			notes = append(notes, faultNotes(scheme, source, r)...)
 		case *findings.Explorations:
 			if sum := r.Sum(scheme); sum != "" {
-				again := "marketsim explore " + process.ShellLine(scheme)
-				notes = append(notes, "Every schedule within bounds, by program: "+sum+". "+again)
+				notes = append(notes,
+					"Every schedule within bounds, by program: "+sum+". marketsim explore "+process.ShellLine(scheme))
 			}
 		}
 	}
 	if len(notes) == 0 {
 		return nil
 	}
+
 	return []view.Block{{
 		Heading: "What broke it, how long others were kept out, and the command that plays it again:",
 		Note: append(notes, "What to take: one script (lua) or, if one script cannot do it, a lock whose store refuses late "+
@@ -161,11 +192,35 @@ func found(scheme, source string, all []named) []view.Block {
 	}}
 }
 
+// faultNotes are the findings against a scheme, each with the command that plays it again.
+func faultNotes(scheme, source string, faults *findings.FaultTable) (notes []string) {
+	against, played := faults.Against(scheme)
+	for _, f := range against {
+		what := f.Outcome()
+		if f.Broken != "" {
+			what += ", BROKEN PROMISE " + f.Broken
+		}
+		notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+process.ShellLine(scheme))
+	}
+	if played == 0 {
+		return notes
+	}
+
+	notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
+	for module, version := range faults.Manifest.Libraries {
+		if strings.HasPrefix(source, module) {
+			notes = append(notes, "Played with "+module+" "+version+".")
+		}
+	}
+	return notes
+}
+
 func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how").Wrapping("how")
 	for _, s := range c.Strategies {
 		t.Add(s.Name, s.Summary)
 	}
+
 	var good, wrong []string
 	for _, k := range c.Locks {
 		if strings.HasPrefix(k.Summary, "WRONG") {
@@ -174,6 +229,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 			good = append(good, k.Name)
 		}
 	}
+
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
 		"Locks, as in fine:set-px or coarse:set-px+watchdog:poll=10ms: " + strings.Join(good, ", ") + ".",
 		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
@@ -190,7 +246,11 @@ func promises(kinds []lock.Kind) *view.Table {
 	for _, k := range kinds {
 		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {
-			cells = append(cells, map[bool]string{true: "yes", false: "-"}[p.Made])
+			made := "-"
+			if p.Made {
+				made = "yes"
+			}
+			cells = append(cells, made)
 		}
 		t.Add(cells...)
 	}

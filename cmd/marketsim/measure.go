@@ -40,6 +40,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+
 	p.progress("getting the servers ready")
 	on := new(running)
 	defer func() { err = errors.Join(err, p.started.Close()) }()
@@ -50,35 +51,47 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if err != nil {
 		return interruptedOr(ctx, plan.rights().explain(ctx, err))
 	}
-	m, err := describe(ctx, p, plan, on)
+
+	m, err := manifest(ctx, p, plan, on)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	run := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
+	run := &runs.Run{
+		Schema:   runs.Schema,
+		Status:   stored.Incomplete,
+		Manifest: m,
+		Rows:     []result.Row{},
+	}
 	p.passwords.hideIn(run)
 	wrong, failure := p.rounds(ctx, plan, on, run)
 	failure = plan.rights().explain(ctx, failure)
 	if len(plan.config.Reproduces) > 0 {
 		run.Claims = reference.Judge(run)
 	}
+
 	finished := plan.out.finish(p, run)
-	if plan.options.Keep && len(run.Rows) > 0 {
-		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
-	}
-	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
-		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
-	}
+	p.showNextSteps(plan, on, run)
 	if failure == nil && run.Status == stored.Complete {
 		failure = load.NothingBought(run.Rows, plan.options.Duration)
 		if plan.sloFails {
 			wrong = errors.Join(wrong, missed(run))
 		}
 	}
+	return errors.Join(wrong, failure, finished)
+}
+
+// showNextSteps prints what to type after a run.
+func (p *program) showNextSteps(plan *plan, on *running, run *runs.Run) {
+	if plan.options.Keep && len(run.Rows) > 0 {
+		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
+	}
+	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
+		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
+	}
 	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
 		p.notice("for Redis's own numbers and all claims, install a Redis and run this again: " +
 			"apt-get install redis-server, or brew install redis")
 	}
-	return errors.Join(wrong, failure, finished)
 }
 
 const mostLate = 0.01 // of the orders at a rate: with more the SLO is missed
@@ -111,6 +124,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 			needs = append(needs, need)
 		}
 	}
+
 	on.locks, err = starting(p, func() (*servers.Locks, error) {
 		return servers.ForLock(ctx, plan.server.locks, needs...)
 	})
@@ -120,6 +134,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	if err != nil {
 		return err
 	}
+
 	missing, err := on.locks.Preflight(ctx)
 	if err != nil {
 		return err
@@ -127,6 +142,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	for _, without := range missing {
 		fmt.Fprintf(p.stderr, "warning: %s\n", p.discreet(errors.New(without)))
 	}
+
 	on.market, err = starting(p, func() (*backend.Server, error) { return plan.server.start(ctx) })
 	if err != nil {
 		return err
@@ -137,6 +153,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	return onOneSlot(on.market, plan.options.Keys)
 }
 
+// optionsOf are the plan's options for a point, with the servers that were started.
 func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
 	o.Servers = connect.Servers{
@@ -158,18 +175,11 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		return err
 	}
 	if !plan.drawn {
-		conn, err := on.market.Dialer(plan.config.Prefix).Dial(ctx)
-		if err != nil {
-			return err
-		}
-		err = errors.Join(marketstore.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
-		if errors.Is(err, marketstore.ErrOccupied) {
-			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
-		}
-		if err != nil {
+		if err := on.refuseOccupied(ctx, plan); err != nil {
 			return err
 		}
 	}
+
 	if !plan.options.Private {
 		how := "removed at the end; after a kill by"
 		if plan.options.Keep {
@@ -177,26 +187,51 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		}
 		p.notice("keys: under %s, %s: %s", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
 	}
-	rehearsed := map[string]bool{}
+
+	rehearsed := map[string]bool{} // specs
 	for _, point := range plan.config.Points {
-		if !rehearsed[point.Spec()] {
-			rehearsed[point.Spec()] = true
-			silent := time.AfterFunc(2*time.Second, func() {
-				p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
-			})
-			refused, err := load.Rehearse(ctx, point, on.optionsOf(plan, point))
-			silent.Stop()
-			if err != nil {
-				return err
-			}
-			if refused > 0 {
-				p.notice("pipe: one process of %s, alone, answers %s orders/s for an item that is gone",
-					point.Spec(), humanize.Comma(int64(refused)))
-			}
+		if rehearsed[point.Spec()] {
+			continue
+		}
+		rehearsed[point.Spec()] = true
+		if err := on.rehearse(ctx, p, plan, point); err != nil {
+			return err
 		}
 	}
+
 	// Now, because nobody knows how long the rehearsals of locks with servers take.
 	p.progress("%s", plan.ahead())
+	return nil
+}
+
+// refuseOccupied refuses a prefix under which there are keys already.
+func (on *running) refuseOccupied(ctx context.Context, plan *plan) error {
+	conn, err := on.market.Dialer(plan.config.Prefix).Dial(ctx)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(marketstore.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
+	if errors.Is(err, marketstore.ErrOccupied) {
+		return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+	}
+	return err
+}
+
+// rehearse tries what a point sends, and says so if it takes long.
+func (on *running) rehearse(ctx context.Context, p *program, plan *plan, point result.Point) error {
+	const long = 2 * time.Second
+	silent := time.AfterFunc(long, func() {
+		p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
+	})
+	refused, err := load.Rehearse(ctx, point, on.optionsOf(plan, point))
+	silent.Stop()
+	if err != nil {
+		return err
+	}
+	if refused > 0 {
+		p.notice("pipe: one process of %s, alone, answers %s orders/s for an item that is gone",
+			point.Spec(), humanize.Comma(int64(refused)))
+	}
 	return nil
 }
 
@@ -211,27 +246,18 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 		return wrong, incomplete(err, "%d of %s complete; the report holds what was measured", complete,
 			english.Plural(all, "row", ""))
 	}
+
 	for trial := 1; trial <= plan.config.Trials; trial++ {
 		for _, i := range plan.order(trial) {
 			if ctx.Err() != nil {
 				return ended(stored.Interrupted, nil)
 			}
-			point := plan.config.Points[i]
-			o := on.optionsOf(plan, point)
-			o.History = plan.historyOf(i, trial)
-			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
-			o.Trial = trial
-			row, err := load.Measure(ctx, point, o)
-			// which makes many rows: with these the file would be three times as large
-			if len(plan.config.Axes) > 0 {
-				row.Course = nil
-				row.Histogram = ""
-			}
+			row, err := on.row(ctx, plan, i, trial)
 			run.Rows = append(run.Rows, row)
 			p.passwords.hideIn(run)
+
 			done := len(run.Rows)
-			// Stocking and auditing included.
-			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
+			left := time.Since(began) / time.Duration(done) * time.Duration(all-done) // with stocking and auditing
 			p.advance(done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
@@ -240,6 +266,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 			case row.Status == stored.Interrupted:
 				return ended(stored.Interrupted, nil)
 			}
+
 			complete++
 			if err := plan.out.save(run); err != nil {
 				return ended(stored.Incomplete, err)
@@ -250,6 +277,22 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 	return wrong, nil
 }
 
+// row measures a point once. The row of a sweep, which has many, is stored without its
+// course and its histogram: with these the file would be three times as large.
+func (on *running) row(ctx context.Context, plan *plan, point, trial int) (result.Row, error) {
+	o := on.optionsOf(plan, plan.config.Points[point])
+	o.History = plan.historyOf(point, trial)
+	o.Seed += uint64(trial - 1) // prices are drawn again, and are the same for all rows of a round
+	o.Trial = trial
+	row, err := load.Measure(ctx, plan.config.Points[point], o)
+	if len(plan.config.Axes) > 0 {
+		row.Course = nil
+		row.Histogram = ""
+	}
+	return row, err
+}
+
+// violated is an error for a row whose audit found something wrong.
 func violated(row result.Row, trials int) error {
 	if !row.Audit.Done || row.Audit.OK {
 		return nil
@@ -282,16 +325,25 @@ func incomplete(failure error, done string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInterrupted, fmt.Sprintf(done, args...))
 }
 
-// describe says what is about to run, and where. What cannot be found out about
+// manifest says what is about to run, and where. What cannot be found out about
 // this machine stays empty.
-func describe(ctx context.Context, p *program, plan *plan, on *running) (runs.Manifest, error) {
+func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Manifest, error) {
 	server, err := on.market.Info(ctx)
 	m := runs.Manifest{
-		Version: version(), Command: p.commandLine(), Config: plan.config, Seed: plan.options.Seed,
+		Version: version(),
+		Command: p.commandLine(),
+		Config:  plan.config,
+		Seed:    plan.options.Seed,
 		Started: time.Now().UTC().Truncate(time.Second),
-		Go:      runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Backend: string(on.market.Name),
-		Server:  server.Product, ServerVersion: server.Version, ServerConfig: server.Config,
+
+		Go:   runtime.Version(),
+		OS:   runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(),
+
+		Backend:       string(on.market.Name),
+		Server:        server.Product,
+		ServerVersion: server.Version,
+		ServerConfig:  server.Config,
 	}
 	m.Config.Target = on.market.Target.String()
 	m.Config.LockServers = lockServers(on.locks)
@@ -308,17 +360,20 @@ func (p *plan) prepare() error {
 	if err := p.out.prepare(); err != nil {
 		return err
 	}
-	if dir := p.options.History; dir != "" {
-		if _, err := history.Find(dir); err == nil {
-			return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
-		}
-		err := p.takesHistories()
-		if err == nil {
-			err = makeFolder(dir)
-		}
-		if err != nil {
-			return usagef("--history: %w", err)
-		}
+	dir := p.options.History
+	if dir == "" {
+		return nil
+	}
+
+	if _, err := history.Find(dir); err == nil {
+		return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
+	}
+	err := p.takesHistories()
+	if err == nil {
+		err = makeFolder(dir)
+	}
+	if err != nil {
+		return usagef("--history: %w", err)
 	}
 	return nil
 }

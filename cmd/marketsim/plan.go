@@ -85,25 +85,26 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", load.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that asked makes. load.Options.Validate says
+// measures has cmd measure the points that a function makes. load.Options.Validate says
 // which values exclude each other.
 func (f *rowFlags) measures(
-	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
+	p *program, cmd *cobra.Command, pointsOf func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.know(); err != nil {
+		if err := f.addPrograms(); err != nil {
 			return err
 		}
-		asking := slices.Concat(words(args), f.strategies)
-		if len(asking) < f.least {
+		specs := slices.Concat(words(args), f.strategies)
+		if len(specs) < f.least {
 			return usagef("which strategies? give %s or more, as in '%s watch fine'; 'marketsim list' names them",
 				english.Plural(f.least, "SPEC", ""), cmd.CommandPath())
 		}
-		names, err := subjects(f.catalogue, asking)
+		names, err := subjects(f.catalogue, specs)
 		if err != nil {
 			return err
 		}
-		points, err := asked(cmd, names)
+
+		points, err := pointsOf(cmd, names)
 		if err != nil {
 			return err
 		}
@@ -113,6 +114,7 @@ func (f *rowFlags) measures(
 		}
 		return p.measure(cmd.Context(), plan)
 	}
+
 	group(cmd, "Server", func(flags *pflag.FlagSet) {
 		f.server.addPrivate(flags)
 		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default a random one)")
@@ -137,13 +139,14 @@ type plan struct {
 	sloFails bool
 }
 
-// know collects what specs may name, which includes the programs of --exec.
-func (f *rowFlags) know() error {
+// addPrograms collects what specs may name, which includes the programs of --exec.
+func (f *rowFlags) addPrograms() error {
 	f.catalogue = catalogue.Full()
 	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
 		_, unknown := f.catalogue.Parse("exec:" + name)
+
 		// Commas separate SPECs.
 		bad := name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",")
 		if bad || len(command) == 0 || unknown == nil {
@@ -163,6 +166,7 @@ func subjects(known strategies.Catalogue, texts []string) (names []string, err e
 		if err != nil {
 			return nil, err
 		}
+
 		name := spec.String()
 		seen[name]++
 		if seen[name] > 1 {
@@ -173,6 +177,7 @@ func subjects(known strategies.Catalogue, texts []string) (names []string, err e
 	return names, nil
 }
 
+// points are those of all mixes, strategies and rates.
 func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Point, err error) {
 	mixes, err := f.parseMixes(cmd)
 	if err != nil {
@@ -182,6 +187,7 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 	if err != nil {
 		return nil, err
 	}
+
 	for _, mix := range mixes {
 		for _, name := range names {
 			for _, rate := range rates {
@@ -228,6 +234,7 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	if len(f.rates) == 0 {
 		return []float64{0}, nil
 	}
+
 	for _, text := range f.rates {
 		rate, unit, err := humanize.ParseSI(text)
 		if err != nil || unit != "" || !(rate > 0) {
@@ -259,38 +266,61 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 			return nil, err
 		}
 	}
+
 	config.Trials = f.trials
 	config.DurationSeconds = f.options.Duration.Seconds()
 	config.WarmupSeconds = f.options.Warmup.Seconds()
 	config.SLOMS = inMS(f.options.SLO)
 	config.Prefix = keys.Prefix()
-	p := &plan{config: config, specs: specs, options: f.options, server: server, out: f.out, drawn: f.prefix == "",
-		asked: cmd.Flags().Changed, sloFails: f.sloFails}
+	p := &plan{
+		config:   config,
+		specs:    specs,
+		options:  f.options,
+		server:   server,
+		out:      f.out,
+		drawn:    f.prefix == "",
+		asked:    cmd.Flags().Changed,
+		sloFails: f.sloFails,
+	}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
-	inRounds := f.trials >= 6 && f.trials <= runs.MostTrials && f.trials%3 == 0
-	if f.trials != 1 && !inRounds {
-		return nil, usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
-			"no 95%% interval, and between two multiples it does not become narrower", f.trials, runs.MostTrials)
+
+	if err := p.checkTrials(); err != nil {
+		return nil, err
 	}
-	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
-		return nil, usagef("--keep leaves one market on a server that outlives the run: " +
-			"give --redis URL, and one strategy, one mix and one trial")
-	}
-	return p, p.check(cmd.Flags())
+	return p, p.checkPoints()
 }
 
-func (p *plan) check(flags *pflag.FlagSet) error {
+// checkTrials refuses numbers of rounds that tell no more than fewer, and a market that
+// is kept where there are several, or where its server ends with the run.
+func (p *plan) checkTrials() error {
+	trials := p.config.Trials
+	inRounds := trials >= 6 && trials <= runs.MostTrials && trials%3 == 0
+	if trials != 1 && !inRounds {
+		return usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
+			"no 95%% interval, and between two multiples it does not become narrower", trials, runs.MostTrials)
+	}
+	if p.options.Keep && (len(p.config.Points)*trials != 1 || p.options.Private) {
+		return usagef("--keep leaves one market on a server that outlives the run: " +
+			"give --redis URL, and one strategy, one mix and one trial")
+	}
+	return nil
+}
+
+// checkPoints refuses a point that is there twice, or whose values bench refuses: in the
+// message stands the flag that was given, or else the point.
+func (p *plan) checkPoints() error {
 	for i, point := range p.config.Points {
 		if slices.Contains(p.config.Points[:i], point) {
 			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
+
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
 		err := o.Validate(point)
 		if wrong, is := errors.AsType[*load.PointError](err); is {
 			about := point.Name() + ": " + wrong.Field
-			if flags.Changed(wrong.Field) {
+			if p.asked(wrong.Field) {
 				about = "--" + wrong.Field
 			}
 			err = usagef("%s: %s", about, wrong.Why)
@@ -312,6 +342,7 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
 		return usagef("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)
 	}
 	config.Margin = new(percent / 100)
+
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
 	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
 	switch {

@@ -148,8 +148,8 @@ func (f reportFlags) format(paths []string, given bool) (format string, err erro
 
 func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 	for _, scheme := range schemes {
-		one, err := told(scheme, all)
-		if err == nil && len(found(scheme, "", all)) == 0 {
+		one, err := describe(scheme, all)
+		if err == nil && len(evidence(scheme, "", all)) == 0 {
 			err = usagef("there are no findings and no schedules of %s in it", scheme)
 		}
 		if err != nil {
