@@ -74,6 +74,7 @@ func (o output) prepare() error {
 	if o.dir == "" {
 		return nil
 	}
+
 	path := filepath.Join(o.dir, o.file)
 	err := takesFolder(o.dir)
 	if err == nil {
@@ -117,58 +118,77 @@ func (o *output) finish(p *program, d drawing) error {
 	return errors.Join(err, draw(p.stdout, o.format, named{"", d}))
 }
 
+// A named is a result with the path from which it was read; empty: it was just made.
 type named struct {
 	name string
 	drawing
 }
 
+// draw writes results in a format. CSV and the benchmark format are for runs, JSON is for
+// one result: that of several would have to say which is which.
 func draw(w io.Writer, format string, all ...named) error {
-	var measured []view.Named
-	var docs []*view.Doc
-	for _, one := range all {
-		switch d := one.drawing.(type) {
-		case *runs.Run:
-			measured = append(measured, view.Named{Name: one.name, Run: d})
-			docs = append(docs, view.Run(d))
-		case *findings.FaultTable:
-			docs = append(docs, view.Faults(d))
-		case *findings.Explorations:
-			docs = append(docs, view.Explored(d))
-		}
-	}
 	switch format {
 	case asCSV, asGobench:
-		if len(measured) < len(all) {
-			return usagef("%s is for runs: findings and schedules are drawn as %s", format,
-				strings.Join(faultsFormats, ", "))
-		}
-		if format == asCSV {
-			return view.CSV(w, measured...)
-		}
-		for _, run := range measured {
-			if err := view.Gobench(w, run.Run); err != nil {
-				return err
-			}
-		}
-		return nil
+		return drawRows(w, format, all)
 	case asJSON:
 		if len(all) > 1 {
 			return usagef("json is one result, and these are %d", len(all))
 		}
 		return all[0].Write(w)
 	}
-	for i, d := range docs {
-		if len(docs) > 1 {
-			d.Title = all[i].name + ": " + d.Title
+
+	docs := make([]*view.Doc, len(all))
+	for i, one := range all {
+		docs[i] = docOf(one.drawing)
+		if len(all) > 1 {
+			docs[i].Title = one.name + ": " + docs[i].Title
 		}
 	}
 	return drawDocs(w, format, docs...)
 }
 
+// drawRows writes the rows of runs for other programs.
+func drawRows(w io.Writer, format string, all []named) error {
+	var rows []view.Named
+	for _, one := range all {
+		run, is := one.drawing.(*runs.Run)
+		if !is {
+			return usagef("%s is for runs: findings and schedules are drawn as %s", format,
+				strings.Join(faultsFormats, ", "))
+		}
+		rows = append(rows, view.Named{Name: one.name, Run: run})
+	}
+
+	if format == asCSV {
+		return view.CSV(w, rows...)
+	}
+	for _, run := range rows {
+		if err := view.Gobench(w, run.Run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func docOf(d drawing) *view.Doc {
+	switch d := d.(type) {
+	case *runs.Run:
+		return view.Run(d)
+	case *findings.FaultTable:
+		return view.Faults(d)
+	case *findings.Explorations:
+		return view.Explored(d)
+	}
+	panic(fmt.Sprintf("no document shows a %T", d))
+}
+
+// drawDocs writes documents as a page or, one below the other, as text. A terminal gets
+// lines as wide as it is.
 func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	if format == asHTML {
 		return view.HTML(w, docs...)
 	}
+
 	write := view.Text
 	if format == asMarkdown {
 		write = view.Markdown
@@ -221,12 +241,14 @@ func store(path string, replace bool, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, content.Bytes(), 0o666)
 	}
+
 	f, err := os.CreateTemp(filepath.Dir(path), ".marketsim-*")
 	if err != nil {
 		return fmt.Errorf("store result: %w", err)
 	}
 	_, err = f.Write(content.Bytes())
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
+
 	if err == nil && !replace { // of two commands that store at the same time, one fails
 		var claimed *os.File
 		claimed, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)

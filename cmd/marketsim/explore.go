@@ -36,6 +36,7 @@ func newExplore(p *program) *cobra.Command {
 		Use:  "explore SPEC...",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, words(args)) },
 	}
+
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
 		flags.IntVar(&f.limits.Preemptions, "preemptions", 2,
 			"a client that could go on waits for another one at most `N` times\n"+
@@ -61,12 +62,13 @@ func newExplore(p *program) *cobra.Command {
 func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err error) {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+
 	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: version()}
 	switch {
 	case f.replay != "" && len(names) > 0:
 		return usagef("--replay plays one schedule, whose token names the spec: leave SPEC out")
 	case f.replay != "":
-		res.Searches, err = f.again(ctx)
+		res.Searches, err = f.replayed(ctx)
 		if err != nil {
 			return usagef("--replay: %w", err)
 		}
@@ -74,6 +76,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	case len(names) == 0:
 		return usagef("which SPEC is explored? 'marketsim list' shows strategies and locks")
 	}
+
 	chosen, err := f.chosen(names)
 	if err != nil {
 		return err
@@ -84,6 +87,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	for _, e := range chosen {
 		res.Searches = append(res.Searches, e.search(ctx, p, *f)...)
 	}
+
 	var incomplete error
 	if ctx.Err() != nil {
 		incomplete = fmt.Errorf("%w: the report holds what was explored", errInterrupted)
@@ -101,21 +105,21 @@ func exploredBroken(res *findings.Explorations) (err error) {
 
 // An exploration is a scheme and the markets whose programs can show something about it.
 type exploration struct {
-	scheme string
-	in     []tried
-	why    string // without markets: why it cannot be explored
+	scheme   string
+	programs []trade
+	why      string // without programs: why it cannot be explored
 }
 
-// A tried is a market with the spec that trades in it.
-type tried struct {
+// A trade is a market with the spec that trades in it.
+type trade struct {
 	markettest.Market
 	spec strategies.Spec
 }
 
-func (t tried) program() explore.Program { return t.Program(t.spec.String(), t.spec.OpenFor) }
+func (t trade) program() explore.Program { return t.Program(t.spec.String(), t.spec.OpenFor) }
 
 // shortest notes in e a schedule that was found, and the promise that its harm breaks.
-func (t tried) shortest(e *findings.Exploration, found explore.Found) {
+func (t trade) shortest(e *findings.Exploration, found explore.Found) {
 	e.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
 	if found.Harm != "" {
 		e.Broken = t.Broken(t.spec, found)
@@ -132,12 +136,14 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 		}
 		f.limits.Kinds = append(f.limits.Kinds, explore.Fault(kind))
 	}
+
 	known := suggest.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
 	for _, name := range f.programs {
 		if !slices.Contains(known, name) {
 			return nil, usagef("--program: %s", suggest.Unknown("program", name, known))
 		}
 	}
+
 	schemes, err := fault.Schemes(catalogue.Full(), names...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
@@ -162,10 +168,11 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
 			continue
 		}
+
 		spec, err := m.Spec(catalogue.Full(), scheme.Spec.String())
 		switch {
 		case err == nil:
-			e.in = append(e.in, tried{m, spec})
+			e.programs = append(e.programs, trade{m, spec})
 		case !errors.Is(err, markettest.ErrElsewhere):
 			return e, usageError{err}
 		case len(f.programs) > 0:
@@ -175,24 +182,35 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	return e, nil
 }
 
+// search explores the programs in turn, until one shows harm or, with --all, to the end.
+// The first harm has its diagram.
 func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []findings.Exploration) {
-	if len(e.in) == 0 {
+	if len(e.programs) == 0 {
 		return []findings.Exploration{{Scheme: e.scheme, Why: e.why}}
 	}
+
 	drawn := false
-	for _, t := range e.in {
+	for _, t := range e.programs {
 		r, err := explore.Search(ctx, t.program(), f.bounds(t.Market))
 		if err != nil {
 			return []findings.Exploration{{Scheme: e.scheme, Why: err.Error()}}
 		}
+
 		found := findings.Exploration{
-			Scheme: e.scheme, Program: t.Name, Searched: findings.Searched{
-				Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules,
-				Harmful: r.Harmful, Stopped: r.Stopped,
+			Scheme:  e.scheme,
+			Program: t.Name,
+			Searched: findings.Searched{
+				Of:          f.of,
+				Preemptions: r.Preemptions,
+				Faults:      r.Faults,
+				Schedules:   r.Schedules,
+				Harmful:     r.Harmful,
+				Stopped:     r.Stopped,
 			},
 		}
 		if r.Lost > 0 {
-			found.Points, found.Lost = r.Points, r.Lost
+			found.Points = r.Points
+			found.Lost = r.Lost
 		}
 		if len(r.Found) > 0 {
 			t.shortest(&found, r.Found[0])
@@ -202,6 +220,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 			drawn = true
 		}
 		all = append(all, found)
+
 		fmt.Fprintf(p.stderr, "%s, %s: %s, in %s within %s and %s\n", e.scheme, t.Name,
 			cmp.Or(string(found.Harm), found.Found()), english.Plural(found.Schedules, "schedule", ""),
 			english.Plural(found.Preemptions, "preemption", ""), english.Plural(found.Faults, "fault", ""))
@@ -222,8 +241,8 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	return b
 }
 
-// again plays the schedule of --replay.
-func (f *exploreFlags) again(ctx context.Context) ([]findings.Exploration, error) {
+// replayed is the schedule of --replay, played again.
+func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, error) {
 	subject, name, _, err := search.ParseToken(f.replay)
 	if err != nil {
 		return nil, err
@@ -236,7 +255,8 @@ func (f *exploreFlags) again(ctx context.Context) ([]findings.Exploration, error
 	if err != nil {
 		return nil, err
 	}
-	t := tried{m, spec}
+	t := trade{m, spec}
+
 	found, err := explore.Replay(ctx, t.program(), f.replay)
 	if err != nil {
 		return nil, err

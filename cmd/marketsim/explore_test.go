@@ -133,8 +133,8 @@ func TestCatalogue(t *testing.T) {
 	f := &exploreFlags{limits: explore.Bounds{Preemptions: 2, Faults: 1, Schedules: 1_000_000}, all: true}
 	chosen := testkit.Must(f.chosen(names))(t)
 	for i := range chosen {
-		takesLong := func(t tried) bool { return len(t.Traders) > 2 && how != "all" && !*update }
-		chosen[i].in = slices.DeleteFunc(chosen[i].in, takesLong)
+		takesLong := func(t trade) bool { return len(t.Traders) > 2 && how != "all" && !*update }
+		chosen[i].programs = slices.DeleteFunc(chosen[i].programs, takesLong)
 	}
 	found := inProcesses(t, chosen)
 	if *update {
@@ -166,7 +166,7 @@ func inProcesses(t *testing.T, all []exploration) []findings.Exploration {
 	running.SetLimit(runtime.NumCPU())
 	for i, e := range all {
 		words := []string{"explore", "--all", "--format", asJSON, e.scheme}
-		for _, m := range e.in {
+		for _, m := range e.programs {
 			words = append(words, "--program", m.Name)
 		}
 		running.Go(func() error {

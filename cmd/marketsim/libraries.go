@@ -108,9 +108,9 @@ func libraryNames() (names []string) {
 	return slices.CompactFunc(names, strings.EqualFold)
 }
 
-// leadOn says what to type where err is about a name that no strategy and no lock has, but
+// suggestList says what to type where err is about a name that no strategy and no lock has, but
 // a library or a scenario.
-func leadOn(err error) error {
+func suggestList(err error) error {
 	unknown, is := errors.AsType[*strategies.UnknownError](err)
 	if !is || !slices.Contains([]string{"strategy", "lock", "lock or strategy", "name", "scenario"}, unknown.What) {
 		return err
@@ -122,15 +122,15 @@ func leadOn(err error) error {
 	case unknown.What == "scenario" && noScheme == nil:
 		return usagef("%s is a lock or a strategy: give it as in marketsim faults %[1]s", name)
 	case len(known) > 0:
-		under := ""
+		prefix := ""
 		if unknown.What == "strategy" {
-			under = "fine:"
+			prefix = "fine:"
 		}
-		as := suggest.Names(known, func(l reference.Library) string {
-			return fmt.Sprintf("%s (%s)", unmarked(l.Under(under)), unmarked(l.Name))
+		schemes := suggest.Names(known, func(l reference.Library) string {
+			return fmt.Sprintf("%s (%s)", unmarked(l.Under(prefix)), unmarked(l.Name))
 		})
 		return usagef("%s is a library, and marketsim has another name for its scheme: %s; "+
-			"'marketsim list %s' tells more", name, strings.Join(as, "; "), process.ShellLine(name))
+			"'marketsim list %s' tells more", name, strings.Join(schemes, "; "), process.ShellLine(name))
 	case isScenario(name):
 		return usagef("%s is a scenario: give it as in marketsim faults --scenario %[1]s", name)
 	case unknown.What == "name":

@@ -76,6 +76,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	p := &program{args: args, stdout: stdout}
 	p.stderr = hiding{stderr, &p.passwords}
 	p.passwords.add(os.Getenv("REDIS_PASSWORD"))
+
 	root := newRoot(p)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	root.SetIn(stdin)
@@ -84,35 +85,46 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	// To compare a very long word with the names of commands takes cobra minutes.
 	root.DisableSuggestions = slices.ContainsFunc(args, func(arg string) bool { return len(arg) > excerpt.Bytes })
-	started := false
+
+	started := false // cobra has accepted the command line
 	for _, sub := range root.Commands() {
 		do := sub.RunE
 		sub.RunE = func(cmd *cobra.Command, words []string) error {
-			started = true // cobra has accepted the command line
+			started = true
 			return do(cmd, words)
 		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	flushed := help.Flush() // returns the error of the first write that failed
-	err = cmp.Or(err, flushed)
-	err = leadOn(err)
-	if err != nil && (!started && flushed == nil || isUsage(err)) {
+	err = suggestList(cmp.Or(err, flushed))
+
+	mistyped := !started && flushed == nil
+	if err != nil && (mistyped || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
-	// it may be the server's: the next step is added, unless the text names it already
-	if _, told := errors.AsType[*rightsError](err); err != nil && !told && !isUsage(err) {
-		explained := redisconn.Explain(err)
-		step := strings.TrimPrefix(explained.Error(), err.Error())
-		if !strings.Contains(err.Error(), step) {
-			err = explained
-		}
+	return p.withoutSecrets(withNextStep(err))
+}
+
+// withNextStep adds what to do about an error of the server, unless the text says it
+// already.
+func withNextStep(err error) error {
+	_, hasAdvice := errors.AsType[*rightsError](err)
+	if err == nil || hasAdvice || isUsage(err) {
+		return err
 	}
-	return p.discreet(err)
+
+	explained := redisconn.Explain(err)
+	step := strings.TrimPrefix(explained.Error(), err.Error())
+	if strings.Contains(err.Error(), step) {
+		return err
+	}
+	return explained
 }
 
 //go:embed help
 var helpFiles embed.FS
 
+// explain gives a command the texts of its file: a summary, a description and examples.
 func explain(cmd *cobra.Command) {
 	text, _ := helpFiles.ReadFile("help/" + cmd.Name() + ".txt") // each command has one
 	short, rest, _ := strings.Cut(string(text), "\n\n")
@@ -134,6 +146,7 @@ func complete(cmd *cobra.Command) {
 		"run":  oneOf(specs), "compare": oneOf(specs), "sweep": oneOf(specs),
 		"explore": oneOf(schemes), "faults": oneOf(schemes), "adapter": oneOf(schemes),
 	}[cmd.Name()]
+
 	for flag, names := range map[string][]string{"strategy": specs, "lock": schemes, "scenario": scenarios} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, oneOf(names)) // an error means that cmd has no such flag
 	}
@@ -261,9 +274,9 @@ func (p *program) commandLine() string {
 	return strings.Join(words, " ")
 }
 
-// discreet returns err without passwords, whether in URLs or repeated by the
+// withoutSecrets returns err without passwords, whether in URLs or repeated by the
 // server, and without terminal codes. Of what is very long it shows the ends.
-func (p *program) discreet(err error) error {
+func (p *program) withoutSecrets(err error) error {
 	if err == nil {
 		return nil
 	}

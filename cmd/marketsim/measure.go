@@ -140,7 +140,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		return err
 	}
 	for _, without := range missing {
-		fmt.Fprintf(p.stderr, "warning: %s\n", p.discreet(errors.New(without)))
+		fmt.Fprintf(p.stderr, "warning: %s\n", p.withoutSecrets(errors.New(without)))
 	}
 
 	on.market, err = starting(p, func() (*backend.Server, error) { return plan.server.start(ctx) })

@@ -152,8 +152,8 @@ func TestWithoutPasswords(t *testing.T) {
 	if got := p.commandLine(); !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end in %q", got, want)
 	}
-	err := p.discreet(usageError{errors.New("unknown command `AUTH`, with args `pw`")})
-	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage || p.discreet(nil) != nil {
+	err := p.withoutSecrets(usageError{errors.New("unknown command `AUTH`, with args `pw`")})
+	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage || p.withoutSecrets(nil) != nil {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
 }

@@ -113,10 +113,6 @@ func (e Exploration) Concludes() bool {
 	return e.Preemptions > 0 // without one no client comes between two requests of another
 }
 
-// couldInterleave reports whether a client could come between two requests of another:
-// else a search that found nothing says nothing. A judged program is shown as it is.
-func (e Exploration) couldInterleave() bool { return e.Preemptions > 0 || e.Judged }
-
 // Found is what was found, in a cell of a table.
 func (e Exploration) Found() string {
 	switch {
@@ -124,7 +120,7 @@ func (e Exploration) Found() string {
 		return "not explored: " + e.Why
 	case e.Harm != "":
 		return e.Harm.String() + ": " + e.Shows
-	case !e.couldInterleave() && e.Stopped == "":
+	case e.Stopped == "" && !e.Concludes():
 		return "not searched"
 	}
 

@@ -61,53 +61,73 @@ func reach(i compare.Interval) string {
 	return fmt.Sprintf(" ±%.0f%%", 100*(i.High-i.Low)/2/math.Abs(i.Center))
 }
 
-// headed are the blocks of a run's tables, in their order, with what stands below each.
-var headed = []struct {
-	table         metric.Table
-	heading, note string
-}{
-	{metric.Main, "Rows", ""},
-	{metric.OpenLoop, "Open loop", "A wait of an open loop begins when the order was due; " +
+// A section is one of the tables of a run's rows, with what stands below it.
+type section struct {
+	table   metric.Table
+	heading string
+	note    string // empty: the remarks on the rows
+}
+
+var sections = []section{
+	{table: metric.Main, heading: "Rows"},
+	{table: metric.OpenLoop, heading: "Open loop", note: "A wait of an open loop begins when the order was due; " +
 		"service begins when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
 		"left over: due in the warm-up and made in the measured time; counted in purchases/s, not in bought."},
-	{metric.Details, "Details", "buyer time: the time of all buyers, divided by purchases. gone: another was first. " +
-		"contended: operations given up, listings too. " +
+	{table: metric.Details, heading: "Details", note: "buyer time: the time of all buyers, divided by purchases. " +
+		"gone: another was first. contended: operations given up, listings too. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
-	{metric.Cost, "Cost", "Per purchase, failed orders included. server, client: processor time of the market's " +
-		"server and of this process. background: renewals, subscriptions and heartbeats."},
-	{metric.Machine, "Machine", "Processor time: the market's server as a share of one core, " +
+	{table: metric.Cost, heading: "Cost", note: "Per purchase, failed orders included. " +
+		"server, client: processor time of the market's server and of this process. " +
+		"background: renewals, subscriptions and heartbeats."},
+	{table: metric.Machine, heading: "Machine", note: "Processor time: the market's server as a share of one core, " +
 		"the others as shares of all cores."},
 }
 
+// rowBlocks are the sections of a run in which something stands.
 func rowBlocks(run *runs.Run) (blocks []Block) {
-	groups, planned := measured(run), run.Manifest.Config.Trials
-	for _, h := range headed {
-		metrics := slices.DeleteFunc(metric.All(), func(m metric.Metric) bool { return m.Table != h.table })
-		headings := mapped(metrics, func(m metric.Metric) string { return m.Heading })
-		t := NewTable(append([]string{"row", "audit"}, headings...)...)
-		for _, g := range groups {
-			// Only the main table tells of the audit: without drops an empty column.
-			row := cells(again(g.Name()), "")
-			if h.table == metric.Main {
-				row[1] = audited(g.Rows)
-			}
-			numbers := mapped(metrics, func(m metric.Metric) string { return cell(g, m, planned) })
-			t.add(append(row, cells(numbers...)...)...)
+	for _, s := range sections {
+		t := s.rows(run)
+		note := []string{s.note}
+		if s.table == metric.Main {
+			t = t.without(none, "")
+			note = append(rounds(run), notes(run)...)
+		} else {
+			t = t.without(none, "", "0", "0%")
 		}
-		idle, note := []string{none, "", "0", "0%"}, []string{h.note}
-		if h.table == metric.Main {
-			idle, note = []string{none, ""}, append(rounds(run), notes(run)...)
-		}
-		t = t.without(idle...)
 		if len(t.Headings) > 1 {
-			blocks = append(blocks, Block{Heading: h.heading, Table: t, Note: note})
+			blocks = append(blocks, Block{Heading: s.heading, Table: t, Note: note})
 		}
 	}
 	return blocks
 }
 
+// rows is the whole table of a section, a row for each group. Only the main one tells of
+// the audit.
+func (s section) rows(run *runs.Run) *Table {
+	metrics := slices.DeleteFunc(metric.All(), func(m metric.Metric) bool { return m.Table != s.table })
+	headings := []string{"row", "audit"}
+	for _, m := range metrics {
+		headings = append(headings, m.Heading)
+	}
+
+	t := NewTable(headings...)
+	for _, g := range measured(run) {
+		row := cells(again(g.Name()), "")
+		if s.table == metric.Main {
+			row[1] = audited(g.Rows)
+		}
+		for _, m := range metrics {
+			row = append(row, Cell{Text: cell(g, m, run.Manifest.Config.Trials)})
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// rounds says what the numbers of several rounds are.
 func rounds(run *runs.Run) []string {
-	planned, complete := run.Manifest.Config.Trials, len(run.CompleteRounds())
+	planned := run.Manifest.Config.Trials
+	complete := len(run.CompleteRounds())
 	switch {
 	case planned <= 1:
 		return nil
@@ -132,6 +152,7 @@ type remark struct {
 
 type remarks []remark
 
+// add adds a remark on a row: to the one that says the same, if there is one.
 func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {
 	fresh := remark{code: code, text: text, least: value, most: value, times: map[string]int{}}
 	r := oneOf((*[]remark)(s), fresh, func(r remark) bool { return r.code == code && r.text == text })
@@ -149,6 +170,7 @@ func notes(run *runs.Run) (texts []string) {
 	for i := range run.Rows {
 		s.row(&run.Rows[i])
 	}
+
 	for _, r := range s {
 		names := mapped(r.rows, func(row string) string {
 			if run.Manifest.Config.Trials <= 1 {
@@ -165,28 +187,33 @@ func notes(run *runs.Run) (texts []string) {
 	return texts
 }
 
+// row adds what is wrong or strange about a row.
 func (s *remarks) row(r *result.Row) {
+	a := r.Audit
 	say := func(is bool, text string) {
 		if is {
 			s.add(r, "", text, 0)
 		}
 	}
+
 	say(r.Status != stored.Complete, ended(r.Status)+" after "+seconds(r.Seconds))
-	for _, p := range r.Audit.Problems {
+	for _, p := range a.Problems {
 		say(true, "audit: "+p)
 	}
-	say(!r.Audit.Done, "the market could not be audited")
+	say(!a.Done, "the market could not be audited")
 	for _, w := range r.Warnings {
 		s.add(r, w.Code, w.Text, w.Value)
 	}
-	a := r.Audit
+
 	say(r.Unknown+a.Applied+a.NotApplied > 0, fmt.Sprintf("%s of unknown outcome; the audit found %d applied and %d not",
 		count(r.Unknown, "operation"), a.Applied, a.NotApplied))
 	say(r.LeasesLost > 0, "found lost when they were released: "+count(r.LeasesLost, "lock"))
-	say(r.FailedReleases > 0, "could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
+	say(r.FailedReleases > 0,
+		"could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
-		n, column := r.Refused[reason], reason == "not_listed" || reason == "contended"
-		say(n > 0 && !column, fmt.Sprintf("refused because of %s: %s", reason, count(n, "operation")))
+		n := r.Refused[reason]
+		hasColumn := reason == "not_listed" || reason == "contended"
+		say(n > 0 && !hasColumn, fmt.Sprintf("refused because of %s: %s", reason, count(n, "operation")))
 	}
 }
 

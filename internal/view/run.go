@@ -9,7 +9,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
@@ -50,21 +49,23 @@ func title(run *runs.Run) string {
 	return "Measured: " + strategies
 }
 
+// facts say what was measured where.
 func facts(run *runs.Run) []string {
 	m := run.Manifest
 	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
-	all := []string{
-		fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion),
-			known(m.Backend), strings.Join(platform, ", ")),
-		fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
-			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed),
-	}
+	where := fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+		known(m.Backend), strings.Join(platform, ", "))
+
+	how := fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
+		seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed)
 	if !m.Started.IsZero() {
-		all[1] += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
+		how += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	if m.Config.SLOMS > 0 {
-		all[1] += "; orders are late after " + Number(m.Config.SLOMS, metric.Milliseconds)
+		how += "; orders are late after " + Number(m.Config.SLOMS, metric.Milliseconds)
 	}
+
+	all := []string{where, how}
 	if len(m.ServerConfig) > 0 {
 		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
 	}
@@ -90,14 +91,15 @@ func atMost(findings []string) []string { return findings[:min(len(findings), mo
 // runFindings are what a reader must know first: what went wrong, then what was found.
 func runFindings(run *runs.Run, compared []compare.Comparison) []string {
 	all := wrong(run)
-	others := disturbed(run, compared)
-	if others != "" {
-		all = append(all, others)
+	disturbance := disturbed(run, compared)
+	if disturbance != "" {
+		all = append(all, disturbance)
 	}
 	if len(run.Claims) > 0 {
 		all = append(all, claimed(run.Claims))
 	}
-	undecided := strings.HasPrefix(others, notDecided) // which says all that fastest would
+
+	undecided := strings.HasPrefix(disturbance, notDecided) // which says all that fastest would
 	if text := fastest(run, compared); text != "" && !undecided {
 		all = append(all, text)
 	}
@@ -107,21 +109,31 @@ func runFindings(run *runs.Run, compared []compare.Comparison) []string {
 	return atMost(all)
 }
 
+// wrong is what must be known before any number is read: failed audits, an early end, rows
+// that are not judged, a server that is not Redis.
 func wrong(run *runs.Run) (all []string) {
-	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
-	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))
-	if bad > 0 {
+	failedAudits := 0
+	complete := 0
+	for _, r := range run.Rows {
+		if r.Audit.Done && !r.Audit.OK {
+			failedAudits++
+		}
+		if r.Status == stored.Complete {
+			complete++
+		}
+	}
+
+	if failedAudits > 0 {
 		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.",
-			bad, count(len(run.Rows), "row")))
+			failedAudits, count(len(run.Rows), "row")))
 	}
 	if len(run.Rows) == 0 {
 		all = append(all, "No row was measured.")
 	}
-	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != stored.Complete {
-		begun := func(r result.Row) bool { return r.Status != stored.Complete }
-		whole := len(slices.DeleteFunc(slices.Clone(run.Rows), begun))
-		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(string(run.Status)), whole, count(planned, "row")))
-	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
+	if run.Status != stored.Complete {
+		planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials)
+		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(string(run.Status)), complete, count(planned, "row")))
+	} else if unfit := failed(run); failedAudits == 0 && len(unfit) > 0 {
 		all = append(all, "Not to be judged: "+listed(unfit)+".")
 	}
 	if run.Manifest.Backend == "embedded" {
@@ -161,7 +173,6 @@ func disturbed(run *runs.Run, compared []compare.Comparison) string {
 // to be faster than all others at which places; or why nothing is decided. A strategy
 // that is there twice, to be compared with itself, counts once.
 func fastest(run *runs.Run, all []compare.Comparison) string {
-	config := run.Manifest.Config
 	if len(all) == 0 {
 		return ""
 	}
@@ -169,26 +180,37 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
 		return "Nothing is decided: " + again(why) + "."
 	}
+
 	once := slices.DeleteFunc(slices.Clone(all), func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") })
 	if len(once) > 0 {
 		all = once
 	}
-	if len(config.Axes) == 0 {
+	if config := run.Manifest.Config; len(config.Axes) == 0 {
 		return against(all, config.Places())
 	}
-	// By place and strategy: whether a strategy that it met is not known to be slower.
-	rivals := map[[2]string]bool{}
+	return fasterThanAll(run, all)
+}
+
+// fasterThanAll names, for each strategy of a sweep, the places at which every strategy
+// with which it was compared is known to be slower.
+func fasterThanAll(run *runs.Run, all []compare.Comparison) string {
+	type entry struct{ place, strategy string }
+	rivals := map[entry]bool{} // of what was compared: some strategy is not known to be slower
 	for _, c := range all {
-		a, b := [2]string{c.Place, c.A}, [2]string{c.Place, c.B}
+		a := entry{c.Place, c.A}
+		b := entry{c.Place, c.B}
 		rivals[a] = rivals[a] || c.Verdict != compare.Faster
 		rivals[b] = rivals[b] || c.Verdict != compare.Slower
 	}
+
 	var parts []string
-	for _, s := range config.Strategies() {
-		best := slices.DeleteFunc(config.Places(), func(place string) bool {
-			rival, met := rivals[[2]string{place, s}]
-			return rival || !met
-		})
+	for _, s := range run.Manifest.Config.Strategies() {
+		var best []string
+		for _, place := range run.Manifest.Config.Places() {
+			if rival, compared := rivals[entry{place, s}]; compared && !rival {
+				best = append(best, place)
+			}
+		}
 		if len(best) > 0 {
 			parts = append(parts, again(s)+" at "+listed(best))
 		}
@@ -202,30 +224,37 @@ func against(all []compare.Comparison, places []string) string {
 		c := all[0]
 		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, again(c.A), verdictOf(c), again(c.B), times(c))
 	}
+
 	var parts []string
 	for _, verdict := range []compare.Verdict{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
-		at := map[string][]string{}
-		var names []string
-		for _, c := range all {
-			if c.Verdict != verdict {
-				continue
-			}
-			if at[c.A] == nil {
-				names = append(names, c.A)
-			}
-			at[c.A] = append(at[c.A], c.Place)
-		}
-		for i, name := range names {
-			names[i] = again(name)
-			if len(at[name]) < len(places) {
-				names[i] += " at " + listed(at[name])
-			}
-		}
-		if len(names) > 0 {
+		if names := withVerdict(verdict, all, places); len(names) > 0 {
 			parts = append(parts, string(verdict)+": "+listed(names))
 		}
 	}
 	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
+}
+
+// withVerdict are the strategies that have a verdict somewhere, in their order, and where,
+// if not at every place.
+func withVerdict(verdict compare.Verdict, all []compare.Comparison, places []string) (names []string) {
+	at := map[string][]string{} // places, by strategy
+	for _, c := range all {
+		if c.Verdict != verdict {
+			continue
+		}
+		if at[c.A] == nil {
+			names = append(names, c.A)
+		}
+		at[c.A] = append(at[c.A], c.Place)
+	}
+
+	for i, name := range names {
+		names[i] = again(name)
+		if len(at[name]) < len(places) {
+			names[i] += " at " + listed(at[name])
+		}
+	}
+	return names
 }
 
 // claimed counts how the claims were judged: "8 of 12 claims of the book hold;
@@ -235,6 +264,7 @@ func claimed(claims []runs.Claim) string {
 	for _, c := range claims {
 		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
 	}
+
 	text := fmt.Sprintf("%d of %s of the book hold", len(ids[runs.Holds]), count(len(claims), "claim"))
 	for _, v := range []struct {
 		verdict   runs.Judgment
@@ -245,10 +275,12 @@ func claimed(claims []runs.Claim) string {
 		{runs.NotDecided, "is not decided", "are not decided"},
 		{runs.NotJudged, "is not judged", "are not judged"},
 	} {
-		if these := ids[v.verdict]; len(these) > 0 {
-			text += "; " + english.PluralWord(len(these), "claim", "claims") + " " + english.WordSeries(these, "and") +
-				" " + english.PluralWord(len(these), v.one, v.some)
+		these := ids[v.verdict]
+		if len(these) == 0 {
+			continue
 		}
+		text += fmt.Sprintf("; %s %s %s", english.PluralWord(len(these), "claim", "claims"),
+			english.WordSeries(these, "and"), english.PluralWord(len(these), v.one, v.some))
 	}
 	return text + "."
 }

@@ -144,14 +144,17 @@ func audited(rows []result.Row) Cell {
 			counts["ok"]++
 		}
 	}
-	tones := map[string]Tone{"ok": good, "FAILED": bad}
+
+	// The worst comes last, which stands first and whose tone it is.
 	var all Cell
-	for _, word := range []string{"ok", "not audited", "FAILED"} { // the worst last, whose tone it is
-		if n := counts[word]; n == len(rows) {
-			return Cell{word, tones[word]}
-		} else if n > 0 {
-			all.Text = strings.TrimSuffix(fmt.Sprintf("%s in %d, %s", word, n, all.Text), ", ")
-			all.Tone = tones[word]
+	for _, verdict := range []Cell{{"ok", good}, {"not audited", plain}, {"FAILED", bad}} {
+		n := counts[verdict.Text]
+		if n == len(rows) {
+			return verdict
+		}
+		if n > 0 {
+			all.Text = strings.TrimSuffix(fmt.Sprintf("%s in %d, %s", verdict.Text, n, all.Text), ", ")
+			all.Tone = verdict.Tone
 		}
 	}
 	return all
@@ -165,10 +168,16 @@ func toneOf(f findings.Finding) Tone {
 	case f.Verdict.Harm():
 		return bad
 	}
-	return map[verify.Verdict]Tone{
-		verify.Safe: good, verify.StuckForTTL: awhile, verify.StuckUnbounded: awhile, verify.Failing: awhile,
-		verify.StuckForGood: never,
-	}[f.Verdict]
+
+	switch f.Verdict {
+	case verify.Safe:
+		return good
+	case verify.StuckForTTL, verify.StuckUnbounded, verify.Failing:
+		return awhile
+	case verify.StuckForGood:
+		return never
+	}
+	return plain
 }
 
 // again is a name in words: that of a strategy compared with itself ends in
