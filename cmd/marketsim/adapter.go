@@ -31,7 +31,7 @@ func newAdapter(p *program) *cobra.Command {
 		Use:  "adapter SPEC",
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdapted(cmd.Context(), args[0])
+			a, err := openAdapter(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -40,29 +40,26 @@ func newAdapter(p *program) *cobra.Command {
 	}
 }
 
-// adapted serves a scheme's lock and its purchases over lines of text, as a
+// An adapter serves a scheme's lock and its purchases over lines of text, as a
 // judged program does.
-type adapted struct {
+type adapter struct {
 	worker *connect.Worker
 	locker lock.Locker // nil: the strategy takes none
 	lease  *lock.Lease // acquired last
 }
 
-// newAdapted opens what a spec names, with the server, keys and times that a judged
+// openAdapter opens what a spec names, with the server, keys and times that a judged
 // program has in its environment.
-func newAdapted(ctx context.Context, name string) (*adapted, error) {
+func openAdapter(ctx context.Context, name string) (*adapter, error) {
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	ms := func(variable string, otherwise int) time.Duration {
-		n, _ := strconv.Atoi(os.Getenv(variable)) // judge has written it
-		return time.Duration(cmp.Or(n, otherwise)) * time.Millisecond
-	}
-	ttl := ms("LOCK_TTL_MS", 500)
+	ttl := msFromEnv("LOCK_TTL_MS", 500)
 	spec := markettest.Shortened(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
-		param.Lease: ttl, param.Poll: ms("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
+		param.Lease: ttl, param.Poll: msFromEnv("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
+
 	server, err := redisconn.ParseURL(os.Getenv("REDIS_URL"))
 	var keys market.Keys
 	if prefix := os.Getenv("KEY_PREFIX"); err == nil && prefix != "" {
@@ -71,7 +68,8 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
 	}
-	a := &adapted{}
+
+	a := &adapter{}
 	a.worker, err = connect.Open(ctx, spec, connect.Servers{Market: redisconn.To(server)}, connect.Traffic{},
 		strategies.Env{Keys: keys, Process: new(lock.Process)})
 	if _, locks := spec.Lock(); err == nil && locks {
@@ -80,7 +78,13 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	return a, err
 }
 
-func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error {
+// msFromEnv reads milliseconds that judge has written.
+func msFromEnv(variable string, otherwise int) time.Duration {
+	n, _ := strconv.Atoi(os.Getenv(variable))
+	return time.Duration(cmp.Or(n, otherwise)) * time.Millisecond
+}
+
+func (a *adapter) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		if _, err := fmt.Fprintln(out, a.answer(ctx, lines.Text())); err != nil {
@@ -90,12 +94,13 @@ func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 	return lines.Err()
 }
 
-func (a *adapted) answer(ctx context.Context, line string) string {
+func (a *adapter) answer(ctx context.Context, line string) string {
 	var o market.Order
 	var l market.Listing
 	buys, _ := fmt.Sscanf(line, "buy %d %d %d %d", &o.Item, &o.Buyer, &o.Seller, &o.Price)
 	lists, _ := fmt.Sscanf(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price)
 	words := strings.Fields(line)
+
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:
@@ -118,6 +123,7 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 			return "released"
 		}
 	}
+
 	switch {
 	case errors.Is(err, lock.ErrHeld), errors.Is(err, lock.ErrTimeout):
 		return "timeout"

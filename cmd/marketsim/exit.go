@@ -99,7 +99,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
-	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
+	signals := make(chan os.Signal, 3)
+	stopped := make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
@@ -107,6 +108,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	// Nobody looks: a write that nobody reads then fails, and does not end the program.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
+
 	go func() {
 		for received := 1; ; received++ {
 			select {
@@ -128,6 +130,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 			}
 		}
 	}()
+
 	return ctx, func() {
 		signal.Stop(signals)
 		signal.Stop(unread)

@@ -72,16 +72,19 @@ func (p *patient) write(b []byte) (int, error) {
 	}
 	var n int
 	var err error
+
 	written := make(chan struct{})
 	go func() {
 		n, err = p.to.Write(b)
 		close(written)
 	}()
+
 	select {
 	case <-written:
 		return n, err
 	case <-p.hurried:
 	}
+
 	select {
 	case <-written:
 		return n, err

@@ -45,6 +45,7 @@ func newReport(p *program) *cobra.Command {
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as svg; by default the first")
 		flags.StringSliceVar(&f.locks, "lock", nil, "say briefly what was found about these `SPEC`s of locks or strategies")
 	})
+
 	cmd.MarkFlagsMutuallyExclusive("format", "lock")
 	cmd.MarkFlagsMutuallyExclusive("figure", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
@@ -248,10 +249,12 @@ func loadFile(path string) (named, error) {
 		return named{}, err
 	}
 	defer f.Close()
+
 	content, err := io.ReadAll(io.LimitReader(f, stored.MaxBytes))
 	if err != nil {
 		return named{}, err
 	}
+
 	var d drawing
 	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`":`)) }
 	switch {

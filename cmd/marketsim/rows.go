@@ -69,6 +69,7 @@ func newSweep(p *program) *cobra.Command {
 		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0)
 	})
 	_ = cmd.MarkFlagRequired("axis") // an error means that there is no such flag
+
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
 		f.axes, err = sweep.ParseAxes(texts)
 		if err != nil {

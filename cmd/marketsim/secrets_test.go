@@ -153,7 +153,8 @@ func TestWithoutPasswords(t *testing.T) {
 		t.Errorf("got %q, want it to end in %q", got, want)
 	}
 	err := p.withoutSecrets(usageError{errors.New("unknown command `AUTH`, with args `pw`")})
-	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage || p.withoutSecrets(nil) != nil {
+	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage ||
+		p.withoutSecrets(nil) != nil {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
 }

@@ -87,27 +87,29 @@ func (s *serverPlan) knows(t redisconn.Target) {
 
 func (f serverFlags) plan() (serverPlan, error) {
 	s := serverPlan{choice: backend.Name(f.choice)}
-	raw, from := f.url, "--redis"
-	if raw == "" && (f.choice == "" || s.choice == backend.NameURL) {
-		raw, from = os.Getenv("REDIS_URL"), "REDIS_URL"
-	}
 	masters, err := f.masters()
 	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
 	for _, master := range masters {
 		s.knows(master)
 	}
+
+	url, from := f.url, "--redis"
+	if url == "" && (f.choice == "" || s.choice == backend.NameURL) {
+		url, from = os.Getenv("REDIS_URL"), "REDIS_URL"
+	}
 	switch {
 	case err != nil:
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
 		return s, usagef("--redis names your server and --backend %s starts another: give one of them", f.choice)
-	case raw == "" && (f.passwordFile != "" || f.tls != (redisconn.TLSFiles{})):
+	case url == "" && (f.passwordFile != "" || f.tls != (redisconn.TLSFiles{})):
 		return s, usagef("--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")
-	case raw == "":
+	case url == "":
 		return s, nil
 	}
-	target, err := redisconn.ParseURL(raw)
+
+	target, err := redisconn.ParseURL(url)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", from, err)
 	}
@@ -123,6 +125,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		}
 		target.Password = strings.TrimRight(string(text), "\r\n")
 	}
+
 	s.knows(target)
 	s.target = &target
 	s.again = f.again(from, target)

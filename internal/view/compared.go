@@ -105,6 +105,7 @@ func BookTable(run *runs.Run) *Table {
 	}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
 	t.names = 3
+
 	for _, pub := range reference.RowsByMix() {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
 		if g, found := groupOf(run, pub); !found {
@@ -158,7 +159,12 @@ func claimTable(claims []runs.Claim) *Table {
 			interval = Number(*c.Low, metric.Plain) + " to " + Number(*c.High, metric.Plain)
 		}
 		t.Add(fmt.Sprint(c.ID), c.Text, string(c.Verdict), c.Published, c.Measured, interval, c.Tolerance)
-		t.tone(2, map[runs.Judgment]Tone{runs.Holds: good, runs.DoesNot: bad}[c.Verdict])
+		switch c.Verdict {
+		case runs.Holds:
+			t.tone(2, good)
+		case runs.DoesNot:
+			t.tone(2, bad)
+		}
 	}
 	return t.without("")
 }

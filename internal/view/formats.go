@@ -31,7 +31,11 @@ func CSV(w io.Writer, runs ...Named) error {
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
 	metrics := metric.All()
-	rows := [][]string{append(names, mapped(metrics, func(m metric.Metric) string { return m.Name })...)}
+	for _, m := range metrics {
+		names = append(names, m.Name)
+	}
+
+	rows := [][]string{names}
 	for _, n := range runs {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
@@ -43,12 +47,16 @@ func CSV(w io.Writer, runs ...Named) error {
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
 			}, exact)
-			rows = append(rows, append(row, mapped(metrics, func(m metric.Metric) string { return exact(m.Of(r)) })...))
+			for _, m := range metrics {
+				row = append(row, exact(m.Of(r)))
+			}
+			rows = append(rows, row)
 		}
 	}
 	return csv.NewWriter(w).WriteAll(rows)
 }
 
+// exact is a value in full; what is not a number is empty.
 func exact(value any) string {
 	v, is := value.(float64)
 	switch {
@@ -70,20 +78,10 @@ func exact(value any) string {
 // are what one of them took. Rows that must not be judged, and rows in which
 // nothing was bought, are comments.
 func Gobench(w io.Writer, run *runs.Run) error {
-	m := run.Manifest
-	goos, goarch, _ := strings.Cut(m.OS, "/")
-	var config []benchfmt.Config
-	for _, c := range []struct{ key, value string }{
-		{"goos", goos}, {"goarch", goarch}, {"pkg", "github.com/marketsim/marketsim"}, {"cpu", m.CPU},
-		{"server", m.Server + " " + m.ServerVersion}, {"backend", m.Backend},
-	} {
-		if value := printable(c.value); value != "" {
-			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
-		}
-	}
 	out := benchfmt.NewWriter(w)
 	better := benchfmt.UnitMetadataKey{Key: "better"}
 	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
+	config := benchmarkConfig(run.Manifest)
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := r.Problem()
@@ -95,11 +93,33 @@ func Gobench(w io.Writer, run *runs.Run) error {
 			err = errors.Join(err, failed)
 			continue
 		}
+
 		err = errors.Join(err, out.Write(&benchfmt.Result{
-			Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Purchases()), Values: benchmarkValues(r),
+			Config: config,
+			Name:   benchmarkName(r, run.Manifest.CPUs),
+			Iters:  int(r.Purchases()),
+			Values: benchmarkValues(r),
 		}))
 	}
 	return err
+}
+
+// benchmarkConfig says where a run was measured, as Go's benchmarks do.
+func benchmarkConfig(m runs.Manifest) (config []benchfmt.Config) {
+	goos, goarch, _ := strings.Cut(m.OS, "/")
+	for _, c := range []struct{ key, value string }{
+		{"goos", goos},
+		{"goarch", goarch},
+		{"pkg", "github.com/marketsim/marketsim"},
+		{"cpu", m.CPU},
+		{"server", m.Server + " " + m.ServerVersion},
+		{"backend", m.Backend},
+	} {
+		if value := printable(c.value); value != "" {
+			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
+		}
+	}
+	return config
 }
 
 // benchmarkName ends in the number of CPUs, as Go's do.

@@ -38,6 +38,7 @@ func latencies(run *runs.Run) Figure {
 		},
 		Y: Scale{Label: "wait", Unit: metric.Milliseconds, Log: true},
 	}
+
 	for _, g := range measured(run) {
 		rounds := mapped(g.Rows, percentiles)
 		for _, n := range oneIn() {
