@@ -12,12 +12,12 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // TestExplorationsAreWrittenAsTheyAreStored, to the byte.
@@ -101,7 +101,7 @@ func replayed(t *testing.T, all []findings.Exploration, is func(findings.Explora
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := markettest.Named(name)
+	m, _ := purchasers.Named(name)
 	spec := testkit.Must(m.Spec(catalogue.Full(), subject))(t)
 	found := testkit.Must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
 	return found.Diagram.String()

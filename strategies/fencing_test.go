@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/holdpoint"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 func TestFencingConforms(t *testing.T) {
@@ -22,7 +22,7 @@ func TestFencingConforms(t *testing.T) {
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			markettest.Run(t, testkit.Best(t), factory(parse(t, spec)))
+			purchasers.Run(t, testkit.Best(t), factory(parse(t, spec)))
 		})
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestStrategiesConform(t *testing.T) {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()
 			factory := factory(parse(t, strategy.Name))
-			testkit.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, factory) })
+			testkit.Each(t, func(t *testing.T, s *backend.Server) { purchasers.Run(t, s, factory) })
 		})
 	}
 }
@@ -52,7 +52,7 @@ func TestStrategiesConformOnACluster(t *testing.T) {
 	for _, strategy := range strategies.All() {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()
-			markettest.Run(t, s, factory(parse(t, strategy.Name)))
+			purchasers.Run(t, s, factory(parse(t, strategy.Name)))
 		})
 	}
 }
@@ -76,8 +76,8 @@ func everyStrategy() (names []string) {
 }
 
 // factory makes purchasers of a spec for the suite.
-func factory(spec strategies.Spec) markettest.Factory {
-	return markettest.Factory{
+func factory(spec strategies.Spec) purchasers.Factory {
+	return purchasers.Factory{
 		Open:           spec.OpenFor,
 		LockKeys:       spec.LockKeys,
 		Lasting:        lasts,

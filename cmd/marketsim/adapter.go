@@ -18,12 +18,12 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 func newAdapter(p *program) *cobra.Command {
@@ -56,7 +56,7 @@ func openAdapter(ctx context.Context, name string) (*adapter, error) {
 		return nil, usageError{err}
 	}
 	ttl := msFromEnv("LOCK_TTL_MS", 500)
-	spec := markettest.Shortened(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
+	spec := purchasers.WithDefaults(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: msFromEnv("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
 

@@ -16,10 +16,10 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 type exploreFlags struct {
@@ -112,7 +112,7 @@ type exploration struct {
 
 // A trade is a market with the spec that trades in it.
 type trade struct {
-	markettest.Market
+	purchasers.Market
 	spec strategies.Spec
 }
 
@@ -122,7 +122,7 @@ func (t trade) program() explore.Program { return t.Program(t.spec.String(), t.s
 func (t trade) shortest(e *findings.Exploration, found explore.Found) {
 	e.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
 	if found.Harm != "" {
-		e.Broken = t.Broken(t.spec, found)
+		e.Broken = t.BrokenPromise(t.spec, found)
 	}
 }
 
@@ -137,7 +137,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 		f.limits.Kinds = append(f.limits.Kinds, explore.Fault(kind))
 	}
 
-	known := suggest.Names(markettest.Markets(), func(m markettest.Market) string { return m.Name })
+	known := suggest.Names(purchasers.Markets(), func(m purchasers.Market) string { return m.Name })
 	for _, name := range f.programs {
 		if !slices.Contains(known, name) {
 			return nil, usagef("--program: %s", suggest.Unknown("program", name, known))
@@ -162,7 +162,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 // can show something about it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
-	for _, m := range markettest.Markets() {
+	for _, m := range purchasers.Markets() {
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
@@ -173,7 +173,7 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 		switch {
 		case err == nil:
 			e.programs = append(e.programs, trade{m, spec})
-		case !errors.Is(err, markettest.ErrElsewhere):
+		case !errors.Is(err, purchasers.ErrElsewhere):
 			return e, usageError{err}
 		case len(f.programs) > 0:
 			e.why = err.Error()
@@ -233,7 +233,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 
 // bounds are those of a search in a market: at most one preemption where there
 // are many requests.
-func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
+func (f exploreFlags) bounds(m purchasers.Market) explore.Bounds {
 	b := f.limits
 	if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends {
 		b.Preemptions = min(b.Preemptions, 1)
@@ -247,7 +247,7 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	if err != nil {
 		return nil, err
 	}
-	m, known := markettest.Named(name)
+	m, known := purchasers.Named(name)
 	if !known {
 		return nil, fmt.Errorf("%q is no program of 'marketsim explore': a test has to play it", name)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // TestJudgeUsage: what cannot be judged is refused, and a program that is no
@@ -99,7 +99,7 @@ func TestAdapter(t *testing.T) {
 	t.Cleanup(func() { _ = gate.Close() })
 	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())
-	seeds := markettest.Markets()[0]
+	seeds := purchasers.Markets()[0]
 	rdb := testkit.Dial(t, s)
 	seeds.Seed(func(command ...any) { rdb.Do(t.Context(), command...) }, keys)
 	for _, c := range []struct{ spec, says, answers string }{

@@ -7,19 +7,19 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// Markets are the programs of purchases, as markettest has them: two buyers of one item,
-// and two purchases from one account that has funds for one.
+// Markets are those of purchasers.Markets that programs are judged in: two buyers of one
+// item, and two purchases from one account that has funds for one.
 func Markets() []string { return []string{"one-item", "one-account"} }
 
 // A shop is the market of a pair whose clients buy, once each. Its keys have no
 // prefix: the server is theirs alone.
 type shop struct {
-	markettest.Market
+	purchasers.Market
 	conn    *redisconn.Conn
 	ledgers []*market.Ledger // of this schedule
 	yes, no int              // how many bought, and how many were refused

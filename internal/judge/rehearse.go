@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // newPair starts a server and two clients, and has them rehearse with one lease after
@@ -59,7 +59,7 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		l.server = url.URL{Scheme: "redis", Host: gate.Addr()}
 		p.clients = append(p.clients, &player{client: &client{launch: l, gate: gate, events: p.events}})
 	}
-	m, is := markettest.Named(o.Program)
+	m, is := purchasers.Named(o.Program)
 	if !is {
 		return nil
 	}

@@ -50,11 +50,15 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout/2)
 	defer cancel()
+
 	// One for all: slots say which node serves a key, and not with which password.
 	password := rand.Text()
 	nodes, err := startRedises(ctx, clusterNodes, backend.Local{Password: password, Args: []string{
-		"--cluster-enabled", "yes", "--cluster-node-timeout", clusterNodeTimeout, "--repl-diskless-sync-delay", "0",
+		"--cluster-enabled", "yes",
+		"--cluster-node-timeout", clusterNodeTimeout,
+		"--repl-diskless-sync-delay", "0",
 	}})
+
 	c := &Cluster{Redises: nodes}
 	if err == nil {
 		err = c.join(ctx, cli)
@@ -65,7 +69,8 @@ func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 		err = c.Server.Discover(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", redisconn.OfContext(ctx, err)), c.Close())
+		err = fmt.Errorf("starting a Redis Cluster: %w", redisconn.OfContext(ctx, err))
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
@@ -88,15 +93,18 @@ func clusterReady(ctx context.Context, conn *redisconn.Conn) error {
 	if err != nil {
 		return err
 	}
+
 	if !strings.Contains(info, "cluster_state:ok") {
 		return errors.New("its cluster_state is not ok")
 	}
-	is, err := conn.InfoFields(ctx, "replication")
+
+	fields, err := conn.InfoFields(ctx, "replication")
 	if err != nil {
 		return err
 	}
-	lonelyReplica := is["role"] == "slave" && is["master_link_status"] != "up"
-	lonelyMaster := is["role"] == "master" && is["connected_slaves"] != "1"
+
+	lonelyReplica := fields["role"] == "slave" && fields["master_link_status"] != "up"
+	lonelyMaster := fields["role"] == "master" && fields["connected_slaves"] != "1"
 	if lonelyReplica || lonelyMaster {
 		return errors.New("replication has not begun")
 	}

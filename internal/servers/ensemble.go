@@ -61,6 +61,7 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 	if err != nil {
 		return nil, err
 	}
+
 	err = process.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
 		e = &Ensemble{product: p}
 		if err := e.start(ctx, program, ports); err != nil {
@@ -76,7 +77,10 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 
 func (e *Ensemble) start(ctx context.Context, program string, ports []string) error {
 	for i := range len(ports) / e.product.ports {
-		m := &Member{&process.Process{Name: e.product.name, Program: program}, "127.0.0.1:" + ports[i*e.product.ports]}
+		m := &Member{
+			Process: &process.Process{Name: e.product.name, Program: program},
+			addr:    "127.0.0.1:" + ports[i*e.product.ports],
+		}
 		m.Ready = func(ctx context.Context, _ int) error {
 			s, err := e.product.ask(ctx, m.addr)
 			if i == 0 && err == nil {
@@ -85,6 +89,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 			return err
 		}
 		e.Members = append(e.Members, m)
+
 		err := m.MakeFolder()
 		if err == nil {
 			err = e.product.configure(m, i, ports)
@@ -93,12 +98,15 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 			return fmt.Errorf("configuring server %d: %w", i+1, err)
 		}
 	}
+
 	// At the same time, because none serves before a majority is there.
 	return each(len(e.Members), func(i int) error { return e.Members[i].Start(ctx) })
 }
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
-func (e *Ensemble) Addrs() []string { return of(e.Members, func(m *Member) string { return m.addr }) }
+func (e *Ensemble) Addrs() []string {
+	return mapped(e.Members, func(m *Member) string { return m.addr })
+}
 
 // Ask asks one server, by its number, for its status. The error says that it does not
 // serve, or that it has not answered within a second.
@@ -143,7 +151,13 @@ func FindEtcd() (string, error) { return process.Find("etcd-server", "etcd") }
 
 // StartEtcd starts an etcd of n members, 3.4 or newer.
 func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
-	return startEnsemble(ctx, product{name: "etcd", find: FindEtcd, ports: 2, configure: configureEtcd, ask: askEtcd}, n)
+	return startEnsemble(ctx, product{
+		name:      "etcd",
+		find:      FindEtcd,
+		ports:     2,
+		configure: configureEtcd,
+		ask:       askEtcd,
+	}, n)
 }
 
 // The ports are for clients and for the other members.
@@ -152,7 +166,9 @@ func configureEtcd(m *Member, i int, ports []string) error {
 	for j := range len(ports) / 2 {
 		all = append(all, fmt.Sprintf("member-%d=http://127.0.0.1:%s", j+1, ports[j*2+1]))
 	}
-	client, peer := "http://"+m.addr, "http://127.0.0.1:"+ports[i*2+1]
+	client := "http://" + m.addr
+	peer := "http://127.0.0.1:" + ports[i*2+1]
+
 	m.Args = []string{
 		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.Folder.Path, "data"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
@@ -162,6 +178,7 @@ func configureEtcd(m *Member, i int, ports []string) error {
 		"--heartbeat-interval", etcdHeartbeat, "--election-timeout", etcdElectionTimeout,
 		"--logger", "zap", "--log-level", "error",
 	}
+
 	// etcd ends at once when an environment variable of the user sets what an argument
 	// sets. On ARM, etcd 3.4 starts only with the variable that is added here.
 	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
@@ -179,14 +196,15 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 		return status{}, err
 	}
 	defer conn.Close()
-	said, err := etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
+
+	reply, err := etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
 	switch {
 	case err != nil:
 		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)
-	case said.Leader == 0:
+	case reply.Leader == 0:
 		return status{}, fmt.Errorf("the etcd at %s knows no leader", addr)
 	}
-	return status{leads: said.Leader == said.Header.MemberId, version: said.Version}, nil
+	return status{leads: reply.Leader == reply.Header.MemberId, version: reply.Version}, nil
 }
 
 const (
@@ -213,13 +231,18 @@ func FindZooKeeper() (java string, err error) {
 // StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.
 func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
 	return startEnsemble(ctx, product{
-		name: "zookeeper", find: FindZooKeeper, ports: 3, configure: configureZooKeeper, ask: askZooKeeper,
+		name:      "zookeeper",
+		find:      FindZooKeeper,
+		ports:     3,
+		configure: configureZooKeeper,
+		ask:       askZooKeeper,
 	}, n)
 }
 
 // The ports are for clients, for the quorum and for elections.
 func configureZooKeeper(m *Member, i int, ports []string) error {
-	data, file := filepath.Join(m.Folder.Path, "data"), filepath.Join(m.Folder.Path, "zoo.cfg")
+	data := filepath.Join(m.Folder.Path, "data")
+	file := filepath.Join(m.Folder.Path, "zoo.cfg")
 	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
@@ -230,12 +253,15 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 		"-cp", zooKeeperJar + string(filepath.ListSeparator) + zooKeeperLogger,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file,
 	}
+
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err
 	}
 	var text strings.Builder
 	text.WriteString(zooKeeperConfig)
 	fmt.Fprintf(&text, "dataDir=%s\nclientPort=%s\n", data, ports[i*3])
+
+	// The servers of an ensemble know of each other, and each its own number.
 	if n := len(ports) / 3; n > 1 {
 		for j := range n {
 			fmt.Fprintf(&text, "server.%d=127.0.0.1:%s:%s\n", j+1, ports[j*3+1], ports[j*3+2])
@@ -260,15 +286,18 @@ func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
+
 	_, err = io.WriteString(conn, "srvr")
 	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // cut short, it does not match
-	said := zooKeeperServes.FindStringSubmatch(string(answer))
+	matched := zooKeeperServes.FindStringSubmatch(string(answer))
 	switch {
 	case strings.Contains(string(answer), "not in the whitelist"):
 		// a user's server: it does not say more
 		return status{}, nil
-	case said == nil:
+	case matched == nil:
 		return status{}, errors.Join(err, errors.New("it does not serve yet"))
 	}
-	return status{leads: said[2] == "leader" || said[2] == "standalone", version: said[1]}, nil
+
+	version, mode := matched[1], matched[2]
+	return status{leads: mode == "leader" || mode == "standalone", version: version}, nil
 }

@@ -50,18 +50,22 @@ func TestLeaderIsKilled(t *testing.T) {
 			testkit.Succeeds(t, e.Members[old].Kill())
 			t.Logf("killed in %v", time.Since(began))
 			refuses(t, e.Addrs()[old])
+
 			if now, err := e.Leader(ctx); err != nil || now == old {
 				t.Fatalf("the leader is %d, %v; it was %d", now, err, old)
 			}
 			t.Logf("a new leader after %v", time.Since(began))
+
 			eventually(t, ctx, e, "writing with one of three down", product.dial(t, e.Addrs()),
 				func(ctx context.Context, c client) error { return c.put(ctx, "k") })
+
 			began = time.Now()
 			testkit.Succeeds(t, e.Members[old].Restart(ctx))
 			t.Logf("started again in %v", time.Since(began))
 			if now, err := e.Leader(ctx); err != nil || now == old {
 				t.Errorf("the one that was started again leads: %d, %v", now, err)
 			}
+
 			eventually(t, ctx, e, "asking the one that was started again", product.dial(t, e.Addrs()[old:old+1]),
 				func(ctx context.Context, c client) error {
 					found, err := c.has(ctx, "k")
@@ -87,10 +91,12 @@ func TestRestartKeepsTheData(t *testing.T) {
 			if v := e.Version; v == "" || v[0] < '0' || v[0] > '9' {
 				t.Errorf("the version is %q", v)
 			}
+
 			c := product.dial(t, e.Addrs())
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			testkit.Succeeds(t, c.put(ctx, "kept"))
+
 			testkit.Succeeds(t, e.Members[0].Restart(ctx))
 			eventually(t, ctx, e, "reading after the restart", c, func(ctx context.Context, c client) error {
 				found, err := c.has(ctx, "kept")

@@ -20,6 +20,7 @@ func TestForLockUsesTheUsersOwn(t *testing.T) {
 	own := servers.Addresses{
 		Masters: []redisconn.Target{{Network: "tcp", Addr: "a:1"}}, ZooKeeper: []string{"b:1"}, Etcd: []string{"c:1"},
 	}
+
 	for need, want := range map[string]servers.Addresses{
 		"": {}, "redlock": {Masters: own.Masters}, "zookeeper": {ZooKeeper: own.ZooKeeper}, "etcd": {Etcd: own.Etcd},
 	} {
@@ -34,9 +35,11 @@ func TestForLockUsesTheUsersOwn(t *testing.T) {
 			t.Error(err)
 		}
 	}
+
 	if locks, err := servers.ForLock(t.Context(), own, "postgres"); err == nil || locks != nil {
 		t.Errorf("an unknown need: %v, %v", locks, err)
 	}
+
 	locks, err := servers.ForLock(t.Context(), servers.Addresses{}, "etcd")
 	if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), "lock etcd") || locks != nil {
 		t.Errorf("nothing installed: %v, %v", locks, err)
@@ -62,9 +65,11 @@ func TestForLockStartsPrivateOnes(t *testing.T) {
 				etcd != (locks.PrivateEtcd != nil) {
 				t.Errorf("got %+v", locks)
 			}
+
 			if err := locks.Close(); err != nil {
 				t.Error(err)
 			}
+
 			// What had started before another one failed is closed, or TestMain finds it.
 			locks, err = servers.ForLock(t.Context(), servers.Addresses{}, need, "postgres")
 			if err == nil || locks != nil {
@@ -86,6 +91,7 @@ func TestPreflight(t *testing.T) {
 	if err != nil || len(missing) > 0 {
 		t.Errorf("five masters: %q, %v", missing, err)
 	}
+
 	for i := range 5 {
 		conn := testkit.Must(m[i].Dial(t.Context()))(t)
 		defer conn.Close()
@@ -103,6 +109,7 @@ func TestPreflight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	missing, err = locks().Preflight(t.Context())
 	if err != nil || len(missing) != 2 {
 		t.Fatalf("two of five cannot be used: %q, %v", missing, err)
@@ -112,12 +119,14 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%q does not say %s and %s", missing[i], m.Addrs()[i], why)
 		}
 	}
+
 	testkit.Succeeds(t, m[2].Kill())
 	_, err = locks().Preflight(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "without 3 of its 5 servers") ||
 		!strings.Contains(err.Error(), m.Addrs()[2]) {
 		t.Errorf("three of five cannot be used: %v", err)
 	}
+
 	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: m.Addrs()[2:3], Etcd: m.Addrs()[2:3]}}
 	if _, err := dead.Preflight(t.Context()); err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
 		t.Errorf("nothing answers for ZooKeeper: %v", err)

@@ -20,6 +20,7 @@ func TestMasters(t *testing.T) {
 			t.Errorf("master %d counts %d, %v; want 1: nobody else wrote to it", i, n, err)
 		}
 	}
+
 	if len(seen) != 5 {
 		t.Errorf("five masters have %d addresses", len(seen))
 	}
@@ -39,6 +40,7 @@ func TestCluster(t *testing.T) {
 		}
 		conn.Close()
 	}
+
 	if len(used) < 2 {
 		t.Errorf("six keys lie on %d master", len(used))
 	}

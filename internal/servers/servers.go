@@ -72,24 +72,25 @@ func (r Redises) Close() error {
 
 // Targets says how to reach each, also those that were killed.
 func (r Redises) Targets() []redisconn.Target {
-	return of(r, func(s *backend.Server) redisconn.Target { return s.Target })
+	return mapped(r, func(s *backend.Server) redisconn.Target { return s.Target })
 }
 
 // Addrs are the addresses of the servers, host:port, also of those that were killed.
 func (r Redises) Addrs() []string {
-	return of(r, func(s *backend.Server) string { return s.Target.Addr })
+	return mapped(r, func(s *backend.Server) string { return s.Target.Addr })
 }
 
-func of[T, V any](all []T, what func(T) V) []V {
-	of := make([]V, len(all))
+// mapped has what f makes of each.
+func mapped[T, V any](all []T, f func(T) V) []V {
+	values := make([]V, len(all))
 	for i, one := range all {
-		of[i] = what(one)
+		values[i] = f(one)
 	}
-	return of
+	return values
 }
 
 // Dialers connect to each of several masters.
-func Dialers(targets []redisconn.Target) []redisconn.Dialer { return of(targets, redisconn.To) }
+func Dialers(targets []redisconn.Target) []redisconn.Dialer { return mapped(targets, redisconn.To) }
 
 const privateMasters = 5 // as in the description of Redlock
 
@@ -126,12 +127,14 @@ func ForLock(ctx context.Context, own Addresses, needs ...string) (*Locks, error
 func (l *Locks) start(ctx context.Context, own Addresses, need string) (err error) {
 	switch need {
 	case "":
+
 	case "redlock":
 		l.Masters = own.Masters
 		if len(own.Masters) == 0 {
 			l.PrivateMasters, err = StartMasters(ctx, privateMasters)
 			l.Masters = l.PrivateMasters.Targets()
 		}
+
 	case "zookeeper":
 		l.ZooKeeper, l.PrivateZooKeeper, err = ensembleAt(ctx, own.ZooKeeper, StartZooKeeper)
 	case "etcd":
@@ -158,39 +161,60 @@ func ensembleAt(ctx context.Context, own []string, start func(context.Context, i
 // without a minority: missing says which servers cannot be used, and why. An error
 // says that too many cannot be.
 func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
-	member := func(addrs []string, ask func(context.Context, string) (status, error)) func(int) error {
-		return func(i int) error {
-			if _, err := ask(ctx, addrs[i]); err != nil {
-				return fmt.Errorf("%s: %w", addrs[i], err)
-			}
+	for _, g := range l.usersOwn() {
+		failures := make([]error, g.servers)
+		_ = each(g.servers, func(i int) error {
+			failures[i] = g.try(ctx, i)
 			return nil
-		}
-	}
-	for _, g := range []struct {
-		what    string
-		private bool
-		n       int
-		try     func(i int) error
-	}{
-		{"redlock", l.PrivateMasters != nil, len(l.Masters), func(i int) error { return tryMaster(ctx, l.Masters[i]) }},
-		{"zookeeper", l.PrivateZooKeeper != nil, len(l.ZooKeeper), member(l.ZooKeeper, askZooKeeper)},
-		{"etcd", l.PrivateEtcd != nil, len(l.Etcd), member(l.Etcd, askEtcd)},
-	} {
-		if g.private {
-			continue
-		}
-		failures := make([]error, g.n)
-		_ = each(g.n, func(i int) error { failures[i] = g.try(i); return nil })
+		})
+
 		failures = slices.DeleteFunc(failures, func(err error) bool { return err == nil })
-		if n := len(failures); n > (g.n-1)/2 {
-			return nil, fmt.Errorf("%s cannot work without %d of its %d servers: %w; repair them, or name others with --%[1]s",
-				g.what, n, g.n, errors.Join(failures...))
+		if n := len(failures); n > (g.servers-1)/2 {
+			const refused = "%s cannot work without %d of its %d servers: %w; repair them, or name others with --%[1]s"
+			return nil, fmt.Errorf(refused, g.name, n, g.servers, errors.Join(failures...))
 		}
 		for _, failure := range failures {
-			missing = append(missing, fmt.Sprintf("%s works on without one of its %d servers: %v", g.what, g.n, failure))
+			const warning = "%s works on without one of its %d servers: %v"
+			missing = append(missing, fmt.Sprintf(warning, g.name, g.servers, failure))
 		}
 	}
 	return missing, nil
+}
+
+// A group is the servers of one kind that locks need.
+type group struct {
+	name    string // of the flag that names them
+	servers int
+	try     func(ctx context.Context, i int) error // whether a lock can be kept on server i
+}
+
+// usersOwn are the groups that were not started for the locks.
+func (l *Locks) usersOwn() (groups []group) {
+	if l.PrivateMasters == nil {
+		groups = append(groups, group{"redlock", len(l.Masters), func(ctx context.Context, i int) error {
+			return tryMaster(ctx, l.Masters[i])
+		}})
+	}
+
+	if l.PrivateZooKeeper == nil {
+		groups = append(groups, group{"zookeeper", len(l.ZooKeeper), func(ctx context.Context, i int) error {
+			return tryMember(ctx, askZooKeeper, l.ZooKeeper[i])
+		}})
+	}
+
+	if l.PrivateEtcd == nil {
+		groups = append(groups, group{"etcd", len(l.Etcd), func(ctx context.Context, i int) error {
+			return tryMember(ctx, askEtcd, l.Etcd[i])
+		}})
+	}
+	return groups
+}
+
+func tryMember(ctx context.Context, ask func(context.Context, string) (status, error), addr string) error {
+	if _, err := ask(ctx, addr); err != nil {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	return nil
 }
 
 func tryMaster(ctx context.Context, target redisconn.Target) error {

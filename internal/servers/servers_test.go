@@ -60,12 +60,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				if err := group.Close(); err != nil {
 					t.Error(err)
 				}
 				for _, addr := range g.addrs(group) {
 					refuses(t, addr)
 				}
+
 				for _, after := range []time.Duration{0, 30 * time.Millisecond} {
 					ctx, cancel := context.WithTimeout(t.Context(), after)
 					group, err := g.start(ctx)
@@ -80,6 +82,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			})
 		}
 	})
+
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "marketsim-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

@@ -32,7 +32,7 @@ type Suite[F any] struct {
 	Checks   []Check[F]
 	Patience time.Duration              // see Fixture
 	Parallel bool                       // all checks but those that are Alone may run at the same time
-	Made     func(promise string) bool  // whether a promise was made
+	Promised func(promise string) bool  // whether a promise was made
 	Open     func(*Fixture, Check[F]) F // makes the suite's fixture for one check
 }
 
@@ -47,33 +47,35 @@ type Result struct {
 func (s Suite[F]) Run(t *testing.T) map[string]Result {
 	var mu sync.Mutex
 	results := map[string]Result{}
-	run := func(t *testing.T, parallel bool) {
+	run := func(t *testing.T, parallel bool, c Check[F]) {
+		if parallel {
+			t.Parallel()
+		}
+		s.RunOne(t, c, func(r Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			results[c.Name] = r
+		})
+	}
+	runAll := func(t *testing.T, parallel bool) {
 		for _, c := range s.Checks {
-			if parallel != (s.Parallel && !c.Alone) {
-				continue
+			if parallel == (s.Parallel && !c.Alone) {
+				t.Run(c.Name, func(t *testing.T) { run(t, parallel, c) })
 			}
-			t.Run(c.Name, func(t *testing.T) {
-				if parallel {
-					t.Parallel()
-				}
-				s.On(t, c, func(r Result) {
-					mu.Lock()
-					defer mu.Unlock()
-					results[c.Name] = r
-				})
-			})
 		}
 	}
+
+	// A group of parallel tests has ended when t.Run returns: those that are alone come after.
 	if s.Parallel {
-		t.Run("parallel", func(t *testing.T) { run(t, true) })
+		t.Run("parallel", func(t *testing.T) { runAll(t, true) })
 	}
-	run(t, false)
+	runAll(t, false)
 	return results
 }
 
-// On runs one check, unless it belongs to a promise that was not made, and calls
+// RunOne runs one check, unless it belongs to a promise that was not made, and calls
 // done after the check's cleanups.
-func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
+func (s Suite[F]) RunOne(t testing.TB, c Check[F], done func(Result)) {
 	t.Helper()
 	f := New(t, s.Patience)
 	t.Cleanup(func() {
@@ -82,8 +84,9 @@ func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
 		}
 		done(Result{Failed: t.Failed(), Missing: f.missing})
 	})
-	if c.Promise != "" && !s.Made(c.Promise) {
-		f.Needless("it does not promise this")
+
+	if c.Promise != "" && !s.Promised(c.Promise) {
+		f.NotApplicable("it does not promise this")
 	}
 	c.Run(s.Open(f, c))
 }
@@ -114,8 +117,8 @@ func (f *Fixture) Unchecked(why string) {
 	f.Skip("unchecked: " + why)
 }
 
-// Needless ends a check that does not apply.
-func (f *Fixture) Needless(why string) {
+// NotApplicable ends a check that does not apply.
+func (f *Fixture) NotApplicable(why string) {
 	f.Helper()
 	f.needless = true
 	f.Skip(why)
@@ -137,6 +140,7 @@ func (f *Fixture) Start(do func(context.Context) error) *Call {
 		defer close(c.Done)
 		c.Err = do(ctx)
 	}()
+
 	f.Cleanup(func() {
 		cancel()
 		select {
@@ -148,19 +152,33 @@ func (f *Fixture) Start(do func(context.Context) error) *Call {
 	return c
 }
 
-// Ends waits until the call has ended.
-func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
-	f.Helper()
+// EndsWithin waits for the end of the call, and reports whether it came in time.
+func (c *Call) EndsWithin(limit time.Duration) bool {
 	select {
 	case <-c.Done:
 	case <-time.After(limit):
+	}
+
+	// Both may have come at once.
+	select {
+	case <-c.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// AwaitEnd waits until the call has ended, or ends the check.
+func (f *Fixture) AwaitEnd(c *Call, limit time.Duration, what string) {
+	f.Helper()
+	if !c.EndsWithin(limit) {
 		f.Fatalf("%s did not end within %s", what, limit)
 	}
 }
 
-// Reaches reports whether a worker comes to a point, which closes a channel, before
-// its call or the patience ends.
-func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
+// AwaitPoint waits until a worker comes to a point, which closes a channel. It reports
+// false if the worker's call or the patience ends before that.
+func (f *Fixture) AwaitPoint(c *Call, point <-chan struct{}) bool {
 	select {
 	case <-point:
 		return true
@@ -223,12 +241,14 @@ func (p *Proxies) Through(addr string) (string, error) {
 	if i := slices.Index(p.addrs, addr); i >= 0 {
 		return p.all[i].Addr(), nil
 	}
+
 	proxy, err := wire.Start(addr)
 	if err != nil {
 		return "", err
 	}
 	proxy.Record()
-	p.addrs, p.all = append(p.addrs, addr), append(p.all, proxy)
+	p.addrs = append(p.addrs, addr)
+	p.all = append(p.all, proxy)
 	return proxy.Addr(), nil
 }
 
@@ -286,6 +306,7 @@ func (h *Hold) Arm(p *Proxies) bool {
 	if h.server >= len(spoken) {
 		return false
 	}
+
 	h.before = spoken[h.server]
 	h.before.Record()
 	h.trap = h.before.Hold(wire.Match{Nth: h.nth})
@@ -311,35 +332,51 @@ func (h *Hold) String() string {
 	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
 }
 
-// AtEach holds an operation before each request to each server. A try returns false if
-// the operation did not come to the request; it is made once more, because a busy machine
-// may be the cause. The check is unchecked if no operation came to any in several rounds:
-// a client of several servers, such as etcd's, may use another one each time.
-func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
+// HoldAtEach holds an operation before each request to each server. A try returns false
+// if the operation did not come to the request; it is made once more, because a busy
+// machine may be the cause. The check is unchecked if no operation came to any in several
+// rounds: a client of several servers, such as etcd's, may use another one each time.
+func (f *Fixture) HoldAtEach(operation string, try func(h *Hold) bool) {
 	f.Helper()
 	held := false
 	for round := 0; round < mostRounds && !held; round++ {
-		for server, more := 0, true; more; server++ {
-			h := &Hold{server: server, nth: 1}
-			for ; try(h) || h.before != nil && try(h); h = (&Hold{server: server, nth: h.nth + 1}) {
-				held = true
-				if h.nth == mostRequests {
-					f.Unchecked(fmt.Sprintf("%s sends more than %d requests", operation, mostRequests))
-				}
+		for server := 0; ; server++ {
+			requests, exists := f.holdAtServer(operation, server, try)
+			held = held || requests > 0
+			if !exists {
+				break
 			}
-			more = h.before != nil // there is such a server, and there may be a next one
 		}
 	}
+
 	if !held {
 		f.Unchecked(operation + " cannot be held: it does not connect through the suite")
 	}
 }
 
-// Comes waits until the call is held. It reports false when the call has ended,
+// holdAtServer holds an operation before each request to one of the worker's servers. It
+// returns before how many it was held, and whether the worker has such a server.
+func (f *Fixture) holdAtServer(operation string, server int, try func(h *Hold) bool) (requests int, exists bool) {
+	f.Helper()
+	for {
+		h := &Hold{server: server, nth: requests + 1}
+		came := try(h) || h.before != nil && try(h)
+		if !came {
+			return requests, h.before != nil
+		}
+
+		requests++
+		if requests == mostRequests {
+			f.Unchecked(fmt.Sprintf("%s sends more than %d requests", operation, mostRequests))
+		}
+	}
+}
+
+// AwaitHold waits until the call is held. It reports false when the call has ended,
 // and nothing is held any more.
-func (f *Fixture) Comes(c *Call, h *Hold) bool {
+func (f *Fixture) AwaitHold(c *Call, h *Hold) bool {
 	f.Cleanup(h.Open) // before the call is waited for
-	held := f.Reaches(c, h.trap.Reached())
+	held := f.AwaitPoint(c, h.trap.Reached())
 	if !held {
 		h.Open()
 	}

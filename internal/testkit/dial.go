@@ -21,6 +21,7 @@ func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("Dial took %v", took)
 	}
+
 	if err == nil {
 		conn.Close()
 		if says != "" {
@@ -28,6 +29,7 @@ func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 		}
 		return
 	}
+
 	t.Log(err)
 	if says == "" || !strings.Contains(err.Error(), says) || is != nil && !errors.Is(err, is) {
 		t.Errorf("got %v, want %v saying %q", err, is, says)
@@ -43,8 +45,10 @@ func FakeRedis(t testing.TB, replies map[string]string) redisconn.Target {
 	t.Helper()
 	s := Must(server.NewServer("127.0.0.1:0"))(t)
 	t.Cleanup(s.Close)
+
 	s.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-		reply, ok := replies[strings.ToLower(strings.Join(append([]string{cmd}, args...), " "))]
+		command := strings.ToLower(strings.Join(append([]string{cmd}, args...), " "))
+		reply, ok := replies[command]
 		switch {
 		case ok:
 			c.WriteRaw(reply)

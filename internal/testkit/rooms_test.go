@@ -66,11 +66,13 @@ func TestImportsGoDown(t *testing.T) {
 		if err != nil {
 			return err
 		}
+
 		read++
 		folder, err := filepath.Rel("../..", filepath.Dir(path))
 		if err != nil {
 			return err
 		}
+
 		here, known := floorOf(filepath.ToSlash(folder))
 		if !known {
 			t.Errorf("%s is in no room: name its folder in rooms", path)
@@ -90,6 +92,7 @@ func TestImportsGoDown(t *testing.T) {
 		}
 		return nil
 	})
+
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +122,7 @@ func TestFloors(t *testing.T) {
 			t.Errorf("%s on floor %d imports %s on floor %d: up should be %v", c.from, from, c.to, to, c.up)
 		}
 	}
+
 	if _, known := floorOf("verifying"); known {
 		t.Error("a folder of no room has a floor")
 	}

@@ -24,6 +24,7 @@ func TestSkipsEndTheTestTheyStandIn(t *testing.T) {
 		if err != nil {
 			return err
 		}
+
 		for _, at := range borrowed(f) {
 			t.Errorf("%s: this call may skip the test of another function; give the function a t of its own", files.Position(at))
 		}
@@ -80,8 +81,9 @@ func borrowed(f *ast.File) (found []token.Pos) {
 					return true
 				}
 				in, _ := of.X.(*ast.Ident)
-				given, _ := n.Args[0].(*ast.Ident)
-				if in != nil && in.Name == "testkit" && maySkip[of.Sel.Name] && given != nil && !declares(given.Name, parameters) {
+				argument, _ := n.Args[0].(*ast.Ident)
+				skips := in != nil && in.Name == "testkit" && maySkip[of.Sel.Name]
+				if skips && argument != nil && !declares(argument.Name, parameters) {
 					found = append(found, n.Pos())
 				}
 			}

@@ -133,7 +133,10 @@ func VerifyNoLeaks(m *testing.M, functions ...string) {
 	for _, name := range append(functions, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial") {
 		ignored = append(ignored, goleak.IgnoreAnyFunction(name))
 	}
-	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
+
+	// Each Find waits for half a second.
+	code := ran(m.Run())
+	deadline := time.Now().Add(endsWithin)
 	for code == 0 && goleak.Find(ignored...) != nil && time.Now().Before(deadline) {
 	}
 	goleak.VerifyTestMain(code, ignored...)
@@ -143,7 +146,7 @@ func VerifyNoLeaks(m *testing.M, functions ...string) {
 // tests, on a busy machine.
 const (
 	answersWithin = 30 * time.Second
-	endsWithin    = 30 * time.Second // goleak waits for half a second
+	endsWithin    = 30 * time.Second
 )
 
 // ran is the exit code of tests that have run.
@@ -253,6 +256,7 @@ func ReadAgain[T any, P interface {
 		}
 		return
 	}
+
 	var first, second bytes.Buffer
 	if err := res.Write(&first); err != nil {
 		t.Fatalf("%q: %v", data, err)

@@ -56,6 +56,7 @@ func TestRequire(t *testing.T) {
 		var ended sync.WaitGroup
 		ended.Go(v.require)
 		ended.Wait()
+
 		if v.failed != fails || v.skipped == fails {
 			t.Errorf("MARKETSIM_REQUIRE=%q: failed %v, skipped %v", value, v.failed, v.skipped)
 		}

@@ -32,12 +32,17 @@ func (c *conn) run() {
 	if !c.connect() {
 		return
 	}
+
 	nextUp, nextDown := c.nextPiece(), pieces(c.server)
 	if c.proxy.redis {
-		commands, replies := bufio.NewReaderSize(c.client, bufferSize), bufio.NewReaderSize(c.server, bufferSize)
-		r := &redisConn{conn: c, commands: commands, replies: replies}
+		r := &redisConn{
+			conn:     c,
+			commands: bufio.NewReaderSize(c.client, bufferSize),
+			replies:  bufio.NewReaderSize(c.server, bufferSize),
+		}
 		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
+
 	var up sync.WaitGroup
 	up.Go(func() { c.passUp(nextUp) })
 	c.passDown(nextDown)
@@ -57,14 +62,17 @@ func (c *conn) connect() bool {
 			older.finish()
 		}
 	}
+
 	server, err := c.proxy.dial()
 	if err != nil {
 		return false
 	}
+
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
 	c.server = server
-	c.up, c.down = &stream{conn: c, to: server}, &stream{conn: c, to: c.client, replies: true}
+	c.up = &stream{conn: c, to: server}
+	c.down = &stream{conn: c, to: c.client, replies: true}
 	if c.isCut() {
 		server.Close()
 		return false
@@ -106,13 +114,13 @@ func pieces(from net.Conn) func() ([]byte, error) {
 func (c *conn) nextPiece() func() ([]byte, error) {
 	next := pieces(c.client)
 	return func() ([]byte, error) {
-		said, err := next()
-		if len(said) > 0 {
-			if _, lost := c.trapped(namesOf(said)); lost != nil {
+		piece, err := next()
+		if len(piece) > 0 {
+			if _, lost := c.trapped(namesOf(piece)); lost != nil {
 				return nil, lost
 			}
 		}
-		return said, err
+		return piece, err
 	}
 }
 
@@ -120,10 +128,11 @@ func (c *conn) nextPiece() func() ([]byte, error) {
 // executes what it got, and hangs up.
 func (c *conn) passUp(next func() ([]byte, error)) {
 	for {
-		said, err := next()
-		if c.up.pass(said) == nil && err == nil {
+		piece, err := next()
+		if c.up.pass(piece) == nil && err == nil {
 			continue
 		}
+
 		if half, ok := c.server.(interface{ CloseWrite() error }); c.up.await() && ok {
 			_ = half.CloseWrite() // it may have hung up already
 		}
@@ -135,8 +144,8 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 // sent may still be under way.
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
-		said, err := next()
-		if errors.Is(c.down.pass(said), errEnd) || errors.Is(err, errEnd) {
+		piece, err := next()
+		if errors.Is(c.down.pass(piece), errEnd) || errors.Is(err, errEnd) {
 			return
 		}
 		if err != nil {

@@ -100,6 +100,7 @@ func TestHeldIsDeliveredLate(t *testing.T) {
 			fresh := testkit.Must(net.Dial("tcp", p.proxy.Addr()))(t)
 			say(p, fresh, "further")
 			fresh.Close() // what it said is on its way
+
 			p.proxy.Heal()
 			if c.up {
 				hear(p, p.server, "up")
@@ -108,6 +109,7 @@ func TestHeldIsDeliveredLate(t *testing.T) {
 			defer further.Close()
 			hearEnd(p, further, "further")
 			hear(p, p.client, "down")
+
 			c.begin(p.proxy)
 			say(p, p.server, "last")
 			p.server.Close()
@@ -153,6 +155,7 @@ func TestFaultsWhileTrafficFlows(t *testing.T) {
 			}
 		}()
 	}
+
 	for range 2 * pieces {
 		for _, change := range []func(){p.proxy.Partition, p.proxy.Heal, p.proxy.HoldReplies, p.proxy.Heal} {
 			change()

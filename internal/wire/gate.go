@@ -41,40 +41,70 @@ var ungated = strings.Fields("hello ping client select auth info command script 
 
 // gateState is what a gate knows of a connection.
 type gateState struct {
-	queued [][]string // since MULTI, with it
-	held   *Held      // the request whose further commands come
-	left   int        // how many of them do
+	transaction transaction
+	pipeline    pipeline
+}
+
+// A transaction is the commands since MULTI, with it; without any, none is open.
+type transaction [][]string
+
+// follow takes the next command of the connection. It returns what came before it since
+// MULTI, and whether the command only adds to that or throws it away, so that no other
+// client sees anything of it.
+func (t *transaction) follow(command []string) (before [][]string, queued bool) {
+	before = *t
+	opened := len(before) > 0
+
+	switch name := command[0]; {
+	case name == "multi", opened && name != "exec" && name != "discard":
+		*t = append(before, command)
+	default:
+		*t = nil
+	}
+	return before, opened && command[0] != "exec"
+}
+
+// A pipeline is the commands that a client sent at once with one that was held, and that
+// are yet to be passed on: they are part of the same request, and pass without a gate.
+type pipeline struct {
+	request *Held
+	left    int
+}
+
+// next takes the next command of the pipeline. It returns the trap for its reply if that
+// is the last one, which answers the request, or else nil.
+func (p *pipeline) next() *Trap {
+	p.left--
+	if p.left > 0 {
+		return nil
+	}
+	return p.request.Trap
 }
 
 // atGate holds a request if there is a gate. It returns the trap for a command's reply
 // if that is a request's last.
 func (r *redisConn) atGate(command []string) (*Trap, error) {
-	name := command[0]
-	before := r.gate.queued
-	r.gate.queued = nil
-	queued := len(before) > 0 && name != "exec"
-	if name == "multi" || queued && name != "discard" {
-		r.gate.queued = append(before, command)
+	before, queued := r.gate.transaction.follow(command)
+	if r.gate.pipeline.left > 0 {
+		return r.gate.pipeline.next(), nil
 	}
-	if r.gate.left > 0 {
-		r.gate.left--
-		if r.gate.left > 0 {
-			return nil, nil
-		}
-		return r.gate.held.Trap, nil
-	}
+
 	r.proxy.mu.Lock()
 	arrived := r.proxy.gate
 	r.proxy.mu.Unlock()
-	if arrived == nil || queued || slices.Contains(ungated, name) || subscription(name) {
+	passes := queued || slices.Contains(ungated, command[0]) || subscription(command[0])
+	if arrived == nil || passes {
 		return nil, nil
 	}
-	said, _ := r.commands.Peek(r.commands.Buffered())
-	rest, _ := Commands(string(said))
+
+	// What the client sent at once has arrived at once, too.
+	buffered, _ := r.commands.Peek(r.commands.Buffered())
+	rest, _ := Commands(string(buffered))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
 	h.gated = true
 	h.Commands = slices.Concat(before, [][]string{command}, rest)
-	r.gate.held, r.gate.left = h, len(rest)
+	r.gate.pipeline = pipeline{request: h, left: len(rest)}
+
 	arrived(h)
 	select {
 	case <-h.open.Done():

@@ -38,21 +38,21 @@ type ReplyLimit struct {
 
 // Pass takes what was just read, and returns what of it is passed on, in the same memory.
 // The error says what the server did; the connection is then of no more use.
-func (l *ReplyLimit) Pass(said []byte) (passed []byte, err error) {
-	passed = said[:0]
-	for len(said) > 0 {
+func (l *ReplyLimit) Pass(data []byte) (passed []byte, err error) {
+	passed = data[:0]
+	for len(data) > 0 {
 		if l.body > 0 {
-			n := min(l.body, int64(len(said)))
-			passed, said = append(passed, said[:n]...), said[n:]
+			n := min(l.body, int64(len(data)))
+			passed, data = append(passed, data[:n]...), data[n:]
 			l.body -= n
 			continue
 		}
 
-		piece, ended := said, false
-		if end := bytes.IndexByte(said, '\n'); end >= 0 {
-			piece, ended = said[:end+1], true
+		piece, ended := data, false
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			piece, ended = data[:end+1], true
 		}
-		said = said[len(piece):]
+		data = data[len(piece):]
 		passed, err = l.inLine(passed, piece, ended)
 		if err == nil && ended {
 			err = l.endLine()
@@ -77,7 +77,8 @@ func (l *ReplyLimit) inLine(passed, piece []byte, ends bool) ([]byte, error) {
 	l.line += len(piece)
 	if l.kind == '-' {
 		if l.line > longestError {
-			return nil, fmt.Errorf("the server sent an error of more than %d MB that does not end", longestError>>20)
+			const refused = "the server sent an error of more than %d MB that does not end"
+			return nil, fmt.Errorf(refused, longestError>>20)
 		}
 		return cut(passed, piece, from, ends), nil
 	}
@@ -137,10 +138,12 @@ func (l *ReplyLimit) endLine() error {
 		l.arrays[l.depth-1]--
 		l.open--
 	}
+
 	switch kind {
 	case '$', '=', '!':
 		if length > mostAtOnce {
-			return fmt.Errorf("the server announces a string of more than %d million bytes", mostAtOnce/1_000_000)
+			const refused = "the server announces a string of more than %d million bytes"
+			return fmt.Errorf(refused, mostAtOnce/1_000_000)
 		}
 		if !null {
 			l.body = length + int64(len("\r\n"))
@@ -153,6 +156,7 @@ func (l *ReplyLimit) endLine() error {
 			return err
 		}
 	}
+
 	for l.depth > 0 && l.arrays[l.depth-1] == 0 {
 		l.depth--
 	}

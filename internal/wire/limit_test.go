@@ -10,12 +10,12 @@ import (
 )
 
 // passed is what a client gets of what a server said, read in pieces of some size.
-func passed(said string, size int) (string, error) {
+func passed(sent string, size int) (string, error) {
 	var limit ReplyLimit
 	var all strings.Builder
-	for said != "" {
-		piece := []byte(said[:min(size, len(said))])
-		said = said[len(piece):]
+	for sent != "" {
+		piece := []byte(sent[:min(size, len(sent))])
+		sent = sent[len(piece):]
 		got, err := limit.Pass(piece)
 		if err != nil {
 			return all.String(), err
@@ -29,7 +29,7 @@ func TestReplyLimit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
 	manyLines := strings.Repeat(strings.Repeat("y", 1000)+"\r\n", 3000)
-	for _, c := range []struct{ name, said, refused string }{
+	for _, c := range []struct{ name, sent, refused string }{
 		{"what clients read",
 			"+OK\r\n:1\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n:1\r\n%1\r\n+a\r\n_\r\n", ""},
 		{"pairs", "*3\r\n" + strings.Repeat("*2\r\n$1\r\na\r\n,1.5\r\n", 3) + strings.Repeat(":1\r\n", 5), ""},
@@ -49,11 +49,11 @@ func TestReplyLimit(t *testing.T) {
 		{"arrays within arrays", strings.Repeat("*1\r\n", 100), "more than 64 arrays within each other"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, size := range []int{1, 3, 4096, len(c.said)} {
-				got, err := passed(c.said, size)
+			for _, size := range []int{1, 3, 4096, len(c.sent)} {
+				got, err := passed(c.sent, size)
 				switch {
-				case c.refused == "" && (err != nil || got != c.said):
-					t.Errorf("in pieces of %d: passed %d of %d bytes, %v", size, len(got), len(c.said), err)
+				case c.refused == "" && (err != nil || got != c.sent):
+					t.Errorf("in pieces of %d: passed %d of %d bytes, %v", size, len(got), len(c.sent), err)
 				case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 					t.Errorf("in pieces of %d: %v, want that it says %q", size, err, c.refused)
 				}
@@ -67,12 +67,13 @@ func TestReplyLimit(t *testing.T) {
 func TestLongErrorsAreCut(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{10, shownError - 20, shownError - 3, shownError, shownError + 1, 1 << 20} {
-		said := "-ERR " + strings.Repeat("x", length) + "\r\n"
+		sent := "-ERR " + strings.Repeat("x", length) + "\r\n"
 		for _, size := range []int{1, 2, 4096, 5000, 1 << 21} {
-			got, err := passed(said+":1\r\n", size)
+			got, err := passed(sent+":1\r\n", size)
+
 			text, rest, _ := strings.Cut(got, "\n")
 			fits := len(text) <= shownError+1 && strings.HasSuffix(text, "\r")
-			whole := text+"\n" == said
+			whole := text+"\n" == sent
 			marked := strings.HasSuffix(text, CutMark+"\r")
 			if err != nil || rest != ":1\r\n" || !fits || length < 4000 && !whole || length > shownError && !marked {
 				t.Errorf("%d bytes in pieces of %d: %d bytes that end in %q, then %q, %v", length, size, len(text),
@@ -84,9 +85,9 @@ func TestLongErrorsAreCut(t *testing.T) {
 
 func TestReplyLimitAllocatesNothing(t *testing.T) {
 	var limit ReplyLimit
-	said := []byte("*2\r\n$3\r\nabc\r\n:1\r\n+OK\r\n")
+	sent := []byte("*2\r\n$3\r\nabc\r\n:1\r\n+OK\r\n")
 	pass := func() {
-		if got, err := limit.Pass(said); err != nil || len(got) != len(said) {
+		if got, err := limit.Pass(sent); err != nil || len(got) != len(sent) {
 			t.Error(got, err)
 		}
 	}

@@ -38,9 +38,11 @@ func NewLocal() *Local {
 // Write implements net.Conn.
 func (c *Local) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	commands, broken := [][]string(nil), c.broken
-	commands, c.written = Commands(c.written + string(p))
+	broken := c.broken
+	commands, rest := Commands(c.written + string(p))
+	c.written = rest
 	c.mu.Unlock()
+
 	if broken {
 		return 0, &net.OpError{Op: "write", Net: "memory", Err: syscall.ECONNRESET}
 	}
@@ -62,9 +64,11 @@ func (c *Local) Receive(p []byte) {
 func (c *Local) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()
-		n, broken, deadline := copy(p, c.received), c.broken, c.deadline
+		broken, deadline := c.broken, c.deadline
+		n := copy(p, c.received)
 		c.received = c.received[n:]
 		c.mu.Unlock()
+
 		switch {
 		case broken:
 			return 0, io.EOF
@@ -76,6 +80,7 @@ func (c *Local) Read(p []byte) (int, error) {
 		case !time.Now().Before(deadline):
 			return 0, os.ErrDeadlineExceeded
 		}
+
 		select {
 		case <-c.changed:
 		case <-time.After(time.Until(deadline)):

@@ -22,14 +22,17 @@ func TestLocal(t *testing.T) {
 		var sent [][]string
 		closed := false
 		c.Sent, c.Closed = func(commands [][]string) { sent = append(sent, commands...) }, func() { closed = true }
+
 		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4")); err != nil || len(sent) != 1 {
 			t.Errorf("%q was sent (%v), want one command", sent, err)
 		}
+
 		go func() {
 			time.Sleep(time.Second)
 			c.Receive([]byte("+PONG\r\n"))
 		}()
 		p := make([]byte, 10)
+
 		if err := c.SetDeadline(time.Now().Add(time.Second / 2)); err != nil {
 			t.Error(err)
 		}
@@ -42,6 +45,7 @@ func TestLocal(t *testing.T) {
 		if n, err := c.Read(p); string(p[:n]) != "+PONG\r\n" {
 			t.Errorf("%q is read (%v)", p[:n], err)
 		}
+
 		go func() {
 			time.Sleep(time.Second)
 			_ = c.SetReadDeadline(time.Now())
@@ -50,6 +54,7 @@ func TestLocal(t *testing.T) {
 			t.Errorf("a Read whose deadline passes meanwhile reads %d bytes (%v)", n, err)
 		}
 		_ = c.SetReadDeadline(time.Time{})
+
 		go func() {
 			time.Sleep(time.Second)
 			c.Cut()
@@ -67,9 +72,9 @@ func TestLocal(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	said := "+OK\r\n$3\r\n-40\r\n$-1\r\n*2\r\n:-1\r\n_\r\n-ERR no\r\n%0\r\n$4\r\n+a\r\n\r\n$0\r\n\r\n=7\r\ntxt:a:b\r\n"
+	replies := "+OK\r\n$3\r\n-40\r\n$-1\r\n*2\r\n:-1\r\n_\r\n-ERR no\r\n%0\r\n$4\r\n+a\r\n\r\n$0\r\n\r\n=7\r\ntxt:a:b\r\n"
 	want := []string{"OK", "-40", "nil", "-1", "nil", "ERR no", "+a\r\n", "", "a:b"}
-	if values := wire.Values(said); !slices.Equal(values, want) {
+	if values := wire.Values(replies); !slices.Equal(values, want) {
 		t.Errorf("the values are %q, want %q", strings.Join(values, ","), want)
 	}
 }

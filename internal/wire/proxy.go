@@ -21,7 +21,8 @@ import (
 	"time"
 )
 
-type fault int // A fault is what happens to the bytes of all connections.
+// A fault is what happens to the bytes of all connections.
+type fault int
 
 const (
 	none        fault = iota
@@ -62,7 +63,8 @@ func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), fal
 // encrypted: secure has to be nil.
 func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
-		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)
+		const refused = "starting a proxy before %s: it cannot read what is encrypted; use a server without TLS"
+		return nil, fmt.Errorf(refused, addr)
 	}
 	return start(dialing(network, addr), true)
 }
@@ -79,7 +81,13 @@ func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
-	p := &Proxy{dial: dial, redis: redis, listener: listener, conns: map[*conn]bool{}, changed: make(chan struct{})}
+	p := &Proxy{
+		dial:     dial,
+		redis:    redis,
+		listener: listener,
+		conns:    map[*conn]bool{},
+		changed:  make(chan struct{}),
+	}
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -93,9 +101,11 @@ func (p *Proxy) Close() error {
 	p.mu.Lock()
 	var err error
 	if !p.closed {
-		p.closed, err = true, p.listener.Close()
+		p.closed = true
+		err = p.listener.Close()
 	}
 	p.mu.Unlock()
+
 	p.Cut()
 	p.running.Wait()
 	return err
@@ -113,6 +123,7 @@ func (p *Proxy) Cut() {
 		c.cut()
 	}
 	p.mu.Unlock()
+
 	for _, ended := range ends {
 		<-ended
 	}
@@ -181,6 +192,7 @@ func (p *Proxy) accept() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
+
 		c := &conn{proxy: p, client: client, ended: make(chan struct{})}
 		c.whole, c.end = context.WithCancel(context.Background())
 		p.mu.Lock()
@@ -189,13 +201,18 @@ func (p *Proxy) accept() {
 			c.cut()
 		}
 		p.mu.Unlock()
-		p.running.Go(func() {
-			c.run()
-			close(c.ended) // nothing reads from it any more: if it was cut, it is closed on both sides
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			c.cut()
-			delete(p.conns, c)
-		})
+
+		p.running.Go(func() { p.serve(c) })
 	}
+}
+
+// serve runs a connection, and forgets it when it has ended.
+func (p *Proxy) serve(c *conn) {
+	c.run()
+	close(c.ended) // nothing reads from it any more: if it was cut, it is closed on both sides
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.cut()
+	delete(p.conns, c)
 }

@@ -25,6 +25,7 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
 	testkit.Must(io.ReadFull(c, make([]byte, 1)))(t)
+
 	begun := make(chan struct{})
 	go func() { proxy.Partition(); close(begun) }()
 	select {
@@ -32,6 +33,7 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	case <-time.After(soon):
 		t.Fatal("Partition did not return")
 	}
+
 	proxy.Heal()
 	c.SetReadDeadline(time.Now().Add(soon))
 	if rest, err := io.ReadAll(c); err != nil || len(rest) != len(text)-1 {
@@ -102,11 +104,13 @@ func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	proxy.Record()
 	trap := proxy.Hold(wire.Match{Nth: 2})
 	go func() { <-trap.Reached(); trap.Open() }()
+
 	for _, piece := range []string{"no RESP", "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nexec\r\n"} {
 		io.WriteString(c, piece)
 		c.SetReadDeadline(time.Now().Add(soon))
 		testkit.Must(io.ReadFull(c, make([]byte, len(piece))))(t)
 	}
+
 	<-trap.Reached()
 	if got := proxy.Commands(); len(got) != 2 || got[0] != "" || got[1] != "ping exec" {
 		t.Errorf("it saw %q", got)

@@ -73,8 +73,12 @@ func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 
 func newTrap(p *Proxy, m Match, does action) *Trap {
 	t := &Trap{
-		proxy: p, does: does, command: m.Command, left: max(m.Nth, 1),
-		reached: make(chan struct{}), answered: make(chan struct{}),
+		proxy:    p,
+		does:     does,
+		command:  m.Command,
+		left:     max(m.Nth, 1),
+		reached:  make(chan struct{}),
+		answered: make(chan struct{}),
 	}
 	t.open, t.letGo = context.WithCancel(context.Background())
 	return t
@@ -95,12 +99,13 @@ func (p *Proxy) DropMessages() { p.dropMessages.Store(true) }
 // Dropped is how many messages DropMessages has dropped.
 func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
-// Record begins to note commands anew: rehearse an operation, then repeat it
-// with a trap at its n-th command.
+// Record forgets the commands that were noted, and notes those that come: rehearse an
+// operation, then repeat it with a trap at its n-th command.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record, p.names = true, nil
+	p.record = true
+	p.names = nil
 }
 
 // Commands are the names, in lower case, of what came since Record on all connections,
@@ -111,13 +116,14 @@ func (p *Proxy) Commands() []string {
 	return slices.Clone(p.names)
 }
 
-// meet notes a command and returns the traps that catch it, which are then no longer set.
-func (p *Proxy) meet(name string) (caught []*Trap) {
+// catch notes a command and returns the traps that catch it, which are then no longer set.
+func (p *Proxy) catch(name string) (caught []*Trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.record {
 		p.names = append(p.names, name)
 	}
+
 	p.traps = slices.DeleteFunc(p.traps, func(t *Trap) bool {
 		if t.command != "" && !strings.EqualFold(t.command, name) {
 			return false
@@ -142,22 +148,26 @@ type redisConn struct {
 	passing           *Trap // of a gate, whose reply is passed on now
 }
 
+const handshakeTLS = 22 // the first byte of a record of TLS
+
 func (r *redisConn) nextCommand() ([]byte, error) {
 	if r.last {
 		<-r.whole.Done()
 		return nil, errEnd
 	}
-	first, _ := r.commands.Peek(1)
-	// a handshake of TLS, which would be read as a command without end
-	if len(first) > 0 && first[0] == 22 {
-		r.proxy.meet("tls")
+
+	// A handshake of TLS would be read as a command without end.
+	if first, _ := r.commands.Peek(1); len(first) > 0 && first[0] == handshakeTLS {
+		r.proxy.catch("tls")
 		r.drop()
 		return nil, errEnd
 	}
+
 	command, err := readCommand(r.commands)
 	if err != nil {
 		return nil, err
 	}
+
 	held, err := r.atGate(command.values)
 	if err != nil {
 		return nil, err
@@ -167,6 +177,7 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 		return nil, err
 	}
 	caught = cmp.Or(caught, held)
+
 	r.last = caught != nil && caught.does == loseReply
 	r.expect(command.values, caught)
 	return command.raw, nil
@@ -175,17 +186,19 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 // trapped returns when no trap holds a command, with the trap that is to lose its
 // reply or the first that held it.
 func (c *conn) trapped(name string) (caught *Trap, err error) {
-	for _, t := range c.proxy.meet(name) {
-		if t.does == loseReply {
+	for _, t := range c.proxy.catch(name) {
+		if t.does == loseReply { // which is caught when it comes
 			caught = t
 			continue
 		}
+
 		caught = cmp.Or(caught, t)
 		t.ended = c.whole.Done()
 		close(t.reached)
 		if t.does == loseCommand {
 			return nil, errEnd
 		}
+
 		select {
 		case <-t.open.Done():
 		case <-c.whole.Done():
@@ -200,15 +213,18 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		close(r.passing.answered)
 		r.passing = nil
 	}
+
 	for {
 		reply, err := readReply(r.replies)
 		if err != nil {
 			return nil, err
 		}
-		trap, pushed := r.take(reply)
+
+		trap, pushed := r.match(reply)
 		if trap != nil {
 			trap.values = reply.values
 		}
+
 		switch {
 		case pushed && r.proxy.dropMessages.Load():
 			r.proxy.dropped.Add(1)

@@ -36,6 +36,7 @@ func TestLosesWhatWasChosen(t *testing.T) {
 			if (err != nil) != step.fails {
 				b.Errorf("%s: INCR returned %v", step.name, err)
 			}
+
 			b.wantCount(step.name, step.want)
 			if step.fails {
 				within(b, step.name, trap.Reached())
@@ -56,12 +57,14 @@ func TestTransactionsAreSeenCommandByCommand(t *testing.T) {
 			p.Incr(b.Context(), b.key)
 			return nil
 		}
+
 		b.proxy.Record()
 		testkit.Must(through.TxPipelined(b.Context(), twice))(b)
 		rehearsed := b.proxy.Commands()
 		if want := []string{"multi", "incr", "incr", "exec"}; !slices.Equal(rehearsed, want) {
 			b.Fatalf("it saw %v, want %v", rehearsed, want)
 		}
+
 		executed := int64(2)
 		for n := range rehearsed {
 			b.proxy.LoseCommand(wire.Match{Nth: n + 1})
@@ -71,6 +74,7 @@ func TestTransactionsAreSeenCommandByCommand(t *testing.T) {
 			b.wantCount(rehearsed[n]+" lost", executed)
 			testkit.Succeeds(b, through.Ping(b.Context()).Err())
 		}
+
 		b.proxy.LoseReply(wire.Match{Command: "exec"})
 		if _, err := through.TxPipelined(b.Context(), twice); err == nil {
 			b.Error("the reply to EXEC was lost, but no error returned")
@@ -109,6 +113,7 @@ func TestHoldsACommand(t *testing.T) {
 			done := b.incr(held)
 			within(b, name, trap.Reached())
 			b.wantCount(name+", held", 0)
+
 			meanwhile(held)
 			if name != "nothing" {
 				if err := within(b, name, done); err == nil {
@@ -118,6 +123,7 @@ func TestHoldsACommand(t *testing.T) {
 			if err := b.dial().Incr(b.Context(), b.key).Err(); err != nil {
 				b.Errorf("%s: a second command, which is let be: %v", name, err)
 			}
+
 			trap.Open()
 			if name != "nothing" {
 				within(b, name, trap.Ended())
@@ -126,6 +132,7 @@ func TestHoldsACommand(t *testing.T) {
 				b.wantCount(name, 1)
 				continue
 			}
+
 			within(b, name, trap.Answered())
 			b.wantCount(name, 2)
 			if name == "nothing" {
@@ -146,6 +153,7 @@ func TestDropsMessages(t *testing.T) {
 	for range 2 {
 		testkit.Must(sub.Receive(b.Context()))(b)
 	}
+
 	say := func(text string) {
 		b.Helper()
 		if n, err := b.direct.Publish(b.Context(), b.key, text).Result(); err != nil || n != 1 {
@@ -159,16 +167,19 @@ func TestDropsMessages(t *testing.T) {
 			b.Fatalf("heard %v, %v; want %s", got, err, want)
 		}
 	}
+
 	say("first")
 	hear("first")
 	b.proxy.DropMessages()
 	say("lost")
+
 	// What is asked for passes, and comes after what was dropped.
 	testkit.Succeeds(b, sub.Ping(b.Context(), "ping"))
 	got, err := sub.ReceiveTimeout(b.Context(), soon)
 	if pong, ok := got.(*redis.Pong); err != nil || !ok || pong.Payload != "ping" {
 		b.Fatalf("heard %v, %v; want the answer to PING", got, err)
 	}
+
 	b.proxy.Heal()
 	say("second")
 	hear("second")

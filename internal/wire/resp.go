@@ -37,21 +37,25 @@ func readCommand(in *bufio.Reader) (message, error) {
 	return m, nil
 }
 
-// Commands reads the whole commands at the beginning of what a client said, and
+// Commands reads the whole commands at the beginning of what a client sent, and
 // returns what follows them.
-func Commands(said string) (commands [][]string, rest string) {
-	for in := bufio.NewReaderSize(strings.NewReader(said), 64); ; {
+func Commands(sent string) (commands [][]string, rest string) {
+	in := bufio.NewReaderSize(strings.NewReader(sent), 64)
+	rest = sent
+	for {
 		c, err := readCommand(in)
 		if err != nil {
-			return commands, said
+			return commands, rest
 		}
-		commands, said = append(commands, c.values), said[len(c.raw):]
+		commands = append(commands, c.values)
+		rest = rest[len(c.raw):]
 	}
 }
 
-// Values are the texts in what a server said, without what only says where arrays begin.
-func Values(said string) (values []string) {
-	for in := bufio.NewReader(strings.NewReader(said)); ; {
+// Values are the texts in what a server sent, without what only says where arrays begin.
+func Values(sent string) (values []string) {
+	in := bufio.NewReader(strings.NewReader(sent))
+	for {
 		r, err := readReply(in)
 		if err != nil {
 			return values
@@ -60,10 +64,10 @@ func Values(said string) (values []string) {
 	}
 }
 
-// namesOf names the commands of Redis that a client said at once: "multi del exec". It
+// namesOf names the commands of Redis that a client sent at once: "multi del exec". It
 // is empty for other protocols.
-func namesOf(said []byte) string {
-	commands, _ := Commands(string(said))
+func namesOf(piece []byte) string {
+	commands, _ := Commands(string(piece))
 	var names []string
 	for _, c := range commands {
 		names = append(names, c[0])
@@ -74,7 +78,7 @@ func namesOf(said []byte) string {
 // readReply reads one reply in version 2 or 3 of the protocol.
 func readReply(in *bufio.Reader) (message, error) { return readKinds(in, "+-:,#($=!*~>%|_") }
 
-// readKinds reads what consists of values of some kinds.
+// readKinds reads one value, with those that it consists of, all of some kinds.
 func readKinds(in *bufio.Reader, kinds string) (message, error) {
 	var m message
 	for left := 1; left > 0; left-- {
@@ -83,43 +87,63 @@ func readKinds(in *bufio.Reader, kinds string) (message, error) {
 			return message{}, err
 		}
 		m.raw = append(m.raw, line...)
-		kind, n := line[0], 0
-		if strings.IndexByte("$=!*~>%|", kind) >= 0 {
-			n, err = strconv.Atoi(strings.TrimSpace(line[1:]))
-			if err != nil || n > maxLength {
-				return message{}, errProtocol
-			}
-		}
-		if n < 0 { // as version 2 says it
-			kind = '_'
-		}
-		switch {
-		case strings.IndexByte(kinds, kind) < 0:
+
+		kind, length, err := header(line)
+		if err != nil || strings.IndexByte(kinds, kind) < 0 {
 			return message{}, errProtocol
-		case kind == '_':
+		}
+		switch kind {
+		case '_':
 			m.values = append(m.values, "nil")
-		case strings.IndexByte("+-:,#(", kind) >= 0:
+		case '+', '-', ':', ',', '#', '(':
 			m.values = append(m.values, strings.TrimSuffix(line[1:], "\r\n"))
-		case strings.IndexByte("$=!", kind) >= 0:
-			body := make([]byte, n+2)
-			if _, err := io.ReadFull(in, body); err != nil {
+		case '$', '=', '!':
+			if err := m.readString(in, kind, length); err != nil {
 				return message{}, err
 			}
-			m.raw = append(m.raw, body...)
-			value := string(body[:n])
-			if kind == '=' { // the kind of text comes first: "txt:"
-				_, value, _ = strings.Cut(value, ":")
-			}
-			m.values = append(m.values, value)
-		case strings.IndexByte("*~>", kind) >= 0:
-			left += n
-		case kind == '%':
-			left += 2 * n
-		default: // attributes ('|') come before the value they belong to
-			left += 2*n + 1
+		case '*', '~', '>':
+			left += length
+		case '%':
+			left += 2 * length
+		case '|': // attributes come before the value they belong to
+			left += 2*length + 1
 		}
 	}
 	return m, nil
+}
+
+// header reads the line with which a value begins: its kind, and the length of a string or
+// an array. In version 2 one of less than nothing is nil, which version 3 has a kind for.
+func header(line string) (kind byte, length int, err error) {
+	kind = line[0]
+	if !announces(kind) {
+		return kind, 0, nil
+	}
+
+	length, err = strconv.Atoi(strings.TrimSpace(line[1:]))
+	switch {
+	case err != nil || length > maxLength:
+		return 0, 0, errProtocol
+	case length < 0:
+		return '_', 0, nil
+	}
+	return kind, length, nil
+}
+
+// readString reads the rest of a string whose length is known.
+func (m *message) readString(in *bufio.Reader, kind byte, length int) error {
+	body := make([]byte, length+len("\r\n"))
+	if _, err := io.ReadFull(in, body); err != nil {
+		return err
+	}
+	m.raw = append(m.raw, body...)
+
+	value := string(body[:length])
+	if kind == '=' { // the kind of text comes first: "txt:"
+		_, value, _ = strings.Cut(value, ":")
+	}
+	m.values = append(m.values, value)
+	return nil
 }
 
 // readLine reads a line with its end, unless it is longer than any in the protocol.
@@ -156,6 +180,7 @@ type awaited struct {
 func (a *answers) expect(words []string, trap *Trap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	w := &awaited{name: words[0], replies: 1, trap: trap}
 	a.resp3 = a.resp3 || w.name == "hello" && len(words) > 1 && words[1] == "3"
 	if subscription(w.name) {
@@ -165,11 +190,14 @@ func (a *answers) expect(words []string, trap *Trap) {
 	a.queue = append(a.queue, w)
 }
 
-// take returns the trap that has caught the reply's command, if any, and whether it is
-// a message of a subscription.
-func (a *answers) take(m message) (trap *Trap, pushed bool) {
+// match matches a reply with the command it answers, the oldest that waits. It returns the
+// trap that has caught that command, if any, and whether the reply is none: a message of a
+// subscription.
+func (a *answers) match(m message) (trap *Trap, pushed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
+	// In version 2 what is pushed is an array like any other, and its first word tells.
 	kind, first := m.raw[0], ""
 	if kind == '>' || kind == '*' && a.subscribed && !a.resp3 {
 		first = strings.Join(m.values[:min(1, len(m.values))], "")
@@ -177,12 +205,15 @@ func (a *answers) take(m message) (trap *Trap, pushed bool) {
 	if strings.HasSuffix(first, "message") { // of a channel, a pattern or a shard's channel
 		return nil, true
 	}
+
 	push := kind == '>' && first != "" || subscription(first)
 	if len(a.queue) == 0 || push && !(subscription(first) && subscription(a.queue[0].name)) {
 		return nil, false // of another kind of push, or a farewell
 	}
+
 	w := a.queue[0]
-	trap, w.trap = w.trap, nil
+	trap = w.trap
+	w.trap = nil
 	w.replies--
 	if w.replies == 0 || !push {
 		a.queue = a.queue[1:]
@@ -196,8 +227,8 @@ func subscription(name string) bool { return strings.HasSuffix(name, "subscribe"
 // The commands by keys: none (scripts execute others), each argument (and with MSET,
 // at worst, more), or the first.
 var (
-	keyless = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO HELLO AUTH SELECT QUIT " +
-		"PING ECHO CLIENT TIME")
+	keyless = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO " +
+		"HELLO AUTH SELECT QUIT PING ECHO CLIENT TIME")
 	manyKeys = strings.Fields("DEL UNLINK EXISTS MGET TOUCH WATCH MSET MSETNX")
 	oneKey   = strings.Fields("GET SET SETNX SETEX PSETEX GETSET GETDEL GETEX DELEX APPEND STRLEN " +
 		"INCR INCRBY DECR DECRBY " +

@@ -52,6 +52,7 @@ func TestReadReply(t *testing.T) {
 			t.Errorf("%q without its last byte is read", text)
 		}
 	}
+
 	for _, text := range []string{"?\r\n", "*x\r\n", "\r\n", "$536870913\r\n"} {
 		if _, err := readReply(bufio.NewReader(strings.NewReader(text))); err != errProtocol {
 			t.Errorf("%q: %v", text, err)
@@ -66,17 +67,19 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	a.expect([]string{"subscribe", "c"}, nil)
 	a.expect([]string{"subscribe", "refused", "once"}, nil)
 	a.expect([]string{"ping"}, last)
+
 	confirmation := message{raw: []byte(">"), values: []string{"subscribe"}}
-	said := message{raw: []byte(">"), values: []string{"message"}}
-	for i, r := range []message{confirmation, confirmation, said, confirmation, {raw: []byte("-")}} {
-		if lost, pushed := a.take(r); lost != nil || pushed != slices.Contains(r.values, "message") {
-			t.Errorf("reply %d: trap %v, pushed %v", i, lost, pushed)
+	pushed := message{raw: []byte(">"), values: []string{"message"}}
+	for i, r := range []message{confirmation, confirmation, pushed, confirmation, {raw: []byte("-")}} {
+		if lost, isPush := a.match(r); lost != nil || isPush != slices.Contains(r.values, "message") {
+			t.Errorf("reply %d: trap %v, pushed %v", i, lost, isPush)
 		}
 		if want := []int{4, 3, 3, 2, 1}[i]; len(a.queue) != want {
 			t.Errorf("after reply %d, %d commands wait, want %d", i, len(a.queue), want)
 		}
 	}
-	if lost, _ := a.take(message{raw: []byte("*"), values: []string{"pong"}}); lost != last {
+
+	if lost, _ := a.match(message{raw: []byte("*"), values: []string{"pong"}}); lost != last {
 		t.Errorf("the reply to PING belongs to %v", lost)
 	}
 }

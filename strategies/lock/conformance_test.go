@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/suite/locks"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -29,10 +30,10 @@ func TestLocksConform(t *testing.T) {
 			if k.Needs != lock.NeedsNothing || len(k.NewerCommands(nil)) > 0 {
 				continue
 			}
-			conforms(t, locktest.Redis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
+			conforms(t, locks.OnRedis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
 			if k.Renews && s.Name == backend.NameLocal {
 				watched := testkit.Must(lock.WithWatchdog(k))(t)
-				conforms(t, locktest.Redis{Server: s, Kind: watched, Renewing: true})
+				conforms(t, locks.OnRedis{Server: s, Kind: watched, Renewing: true})
 			}
 		}
 	})
@@ -41,7 +42,7 @@ func TestLocksConform(t *testing.T) {
 // conforms runs the suite. With all hooks there, no promise may stay unchecked but
 // what is expected to. Two locks need more time on a busy machine, because their
 // waiters must run in time too.
-func conforms(t *testing.T, r locktest.Redis, unchecked ...string) {
+func conforms(t *testing.T, r locks.OnRedis, unchecked ...string) {
 	t.Helper()
 	if r.TTL == 0 {
 		r.TTL = shortTTL
@@ -85,7 +86,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 	} {
 		t.Run(c.lock+":"+c.param+"="+c.value, func(t *testing.T) {
 			t.Parallel()
-			conforms(t, locktest.Redis{
+			conforms(t, locks.OnRedis{
 				Server: s, Kind: kind(t, c.lock), Params: param.Values{c.param: c.value}, TTL: c.ttl,
 			})
 		})
@@ -114,7 +115,7 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 			} else {
 				s = newer(t, c.kind, c.params)
 			}
-			conforms(t, locktest.Redis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
+			conforms(t, locks.OnRedis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
 		})
 	}
 }
@@ -150,7 +151,7 @@ func TestWorkersOfOneProcessConform(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	conforms(t, locktest.Redis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
+	conforms(t, locks.OnRedis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
 		"survives a crash", "clock-independent")
 }
 
@@ -162,7 +163,7 @@ func TestKindsPromiseWhatTheirLockersDo(t *testing.T) {
 		if k.Needs != lock.NeedsNothing {
 			continue
 		}
-		l := locktest.Redis{Server: s, Kind: k}.Factory(t).Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Second})
+		l := locks.OnRedis{Server: s, Kind: k}.Factory(t).Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Second})
 		if got := l.Promises(); got != k.Promises {
 			t.Errorf("%s: its Locker promises %+v, the kind %+v", k.Name, got, k.Promises)
 		}

@@ -4,16 +4,16 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // programOf makes a program for a spec.
-func programOf(t *testing.T, text, name string) (explore.Program, markettest.Market) {
+func programOf(t *testing.T, text, name string) (explore.Program, purchasers.Market) {
 	t.Helper()
-	m, known := markettest.Named(name)
+	m, known := purchasers.Named(name)
 	if !known {
 		t.Fatalf("there is no program %q", name)
 	}

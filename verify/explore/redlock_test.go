@@ -12,10 +12,10 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 var update = flag.Bool("update", false, "with -run '^TestRedlock$': store what is found in results/explored")
@@ -168,7 +168,7 @@ func TestRedlockOnRealServers(t *testing.T) {
 
 // A program among three masters is for a lock that needs them, and for no other.
 func TestMastersAreForRedlock(t *testing.T) {
-	for _, m := range markettest.Markets() {
+	for _, m := range purchasers.Markets() {
 		for spec, needs := range map[string]bool{"fine:redlock": true, "fine:set-px": false, "lua": false} {
 			_, err := m.Spec(catalogue.Full(), spec)
 			if applies := err == nil; applies != (needs == (m.LockServers > 1)) {

@@ -51,54 +51,77 @@ func Check(t *testing.T, open Open) Report {
 	return Run(t, factory)
 }
 
-// plainTTL is how long a lock of [Check] lasts if it must not run out. plainPatience is
+// checkTTL is how long a lock of [Check] lasts if it must not run out. checkPatience is
 // how long nothing may happen: the lock may try only once in a fraction of its lease.
-// plainEnd is how long it may wait for a reply after ctx ends.
-const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
+// checkEnd is how long it may wait for a reply after ctx ends.
+const (
+	checkTTL      = 10 * time.Second
+	checkPatience = 6 * time.Second
+	checkEnd      = 3 * time.Second
+)
 
 // learn finds a Lock's shortest lease, and whether it is renewed in two of three tries: a
 // busy machine may be too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
-	var err error
-	for _, factory.TTL = range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
-		saw := map[bool]int{} // how often it was renewed, and how often not
-		for err = nil; err == nil && max(saw[true], saw[false]) < 2; {
-			err = factory.renews(t)
-			saw[factory.Renewing]++
-		}
+	var last error
+	for _, ttl := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
+		renewing, err := factory.renewsMostly(t, ttl)
 		if err == nil {
-			t.Logf("leases of %s are checked; while their holder lives they are renewed: %v", factory.TTL, factory.Renewing)
+			factory.TTL = ttl
+			factory.Renewing = renewing
+			t.Logf("leases of %s are checked; while their holder lives they are renewed: %v", ttl, renewing)
 			return
 		}
-		t.Logf("a lease of %s cannot be had: %v", factory.TTL, err)
+
+		t.Logf("a lease of %s cannot be had: %v", ttl, err)
+		last = err
 	}
-	t.Fatalf("a free lock cannot be taken: %v", err)
+	t.Fatalf("a free lock cannot be taken: %v", last)
 }
 
-// renews sets Renewing if another client that comes after two leases does not get
+// renewsMostly is what two of at most three tries of renews say.
+func (factory *Factory) renewsMostly(t *testing.T, ttl time.Duration) (bool, error) {
+	t.Helper()
+	var renewed, expired int
+	for max(renewed, expired) < 2 {
+		renewing, err := factory.renews(t, ttl)
+		if err != nil {
+			return false, err
+		}
+
+		if renewing {
+			renewed++
+		} else {
+			expired++
+		}
+	}
+	return renewed > expired, nil
+}
+
+// renews reports whether another client that comes after two leases does not get
 // in within two more, or a second: its second try may be late. The error says
 // that the lock cannot be taken.
-func (factory *Factory) renews(t *testing.T) error {
+func (factory *Factory) renews(t *testing.T, ttl time.Duration) (bool, error) {
 	t.Helper()
+	name := newName()
+	holder := factory.Open(t, Worker{TTL: ttl, Timeout: checkPatience})
+	other := factory.Open(t, Worker{TTL: ttl, Timeout: checkPatience, Number: 1}).(*adapter)
+
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	w := Worker{TTL: factory.TTL, Timeout: plainPatience}
-	holder, name := factory.Open(t, w), newName()
-	w.Number = 1
-	other := factory.Open(t, w).(*plain)
 	lease, err := holder.Acquire(ctx, name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	time.Sleep(2 * factory.TTL)
-	next, err := other.within(t.Context(), max(2*factory.TTL, time.Second), name, lock.ErrHeld)
-	factory.Renewing = err != nil
-	if err == nil {
+
+	time.Sleep(2 * ttl)
+	next, kept := other.within(t.Context(), max(2*ttl, time.Second), name, lock.ErrHeld)
+	if kept == nil {
 		_ = next.Release(t.Context())
 	}
 	_ = lease.Release(t.Context()) // which may be over
-	return nil
+	return kept != nil, nil
 }
 
 // served are the servers of a test, one for each address that its workers dial.
@@ -145,30 +168,39 @@ func (s *served) lose(t testing.TB, name string) {
 	}
 }
 
+// factory makes a Factory of the clients that open makes.
 func (open Open) factory(at func(addr string) redisconn.Target) Factory {
 	return Factory{
-		plain: true, Patience: plainPatience, Parallel: true,
-		Open: func(t testing.TB, w Worker) lock.Locker {
-			w.dial = func(ctx context.Context, _, addr string) (net.Conn, error) {
-				return w.proxies.Connect(ctx, at(addr))
-			}
-			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
-			l, closer, err := open(life, w)
-			t.Cleanup(func() {
-				end()
-				if closer != nil {
-					_ = closer.Close() // the check may have crashed it
-				}
-			})
-			if err != nil {
-				t.Fatalf("opening the lock: %v", err)
-			}
-			return &plain{lock: l, w: w, end: end, rest: time.Millisecond}
-		},
+		adapted:  true,
+		Patience: checkPatience,
+		Parallel: true,
+		Open:     func(t testing.TB, w Worker) lock.Locker { return open.adapter(t, w, at) },
 	}
 }
 
-type plain struct {
+// adapter opens a client whose connections lead to the servers at.
+func (open Open) adapter(t testing.TB, w Worker, at func(addr string) redisconn.Target) *adapter {
+	t.Helper()
+	w.dial = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return w.proxies.Connect(ctx, at(addr))
+	}
+	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	l, closer, err := open(life, w)
+	t.Cleanup(func() {
+		end()
+		if closer != nil {
+			_ = closer.Close() // the check may have crashed it
+		}
+	})
+
+	if err != nil {
+		t.Fatalf("opening the lock: %v", err)
+	}
+	return &adapter{lock: l, w: w, end: end, rest: time.Millisecond}
+}
+
+// An adapter makes a Lock a Locker. It promises what any lock should keep, and no more.
+type adapter struct {
 	lock Lock
 	w    Worker
 	end  context.CancelFunc // ends the client's life
@@ -179,35 +211,37 @@ type plain struct {
 // cannot be asked whether it does.
 const tryFor = 100 * time.Millisecond
 
-func (*plain) Promises() lock.Promises {
+func (*adapter) Promises() lock.Promises {
 	return lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true}
 }
 
-func (p *plain) Try(ctx context.Context, name string) (*lock.Lease, error) {
-	return p.within(ctx, tryFor, name, lock.ErrHeld)
+func (a *adapter) Try(ctx context.Context, name string) (*lock.Lease, error) {
+	return a.within(ctx, tryFor, name, lock.ErrHeld)
 }
 
-func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
-	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
+func (a *adapter) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	return a.within(ctx, a.w.Timeout, name, lock.ErrTimeout)
 }
 
 // within takes the lock, and returns late if it has not after some time. Errors
 // include the last one of the lock.
-func (p *plain) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
+func (a *adapter) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
 	var last error // that is not only about the context
 	for {
-		unlock, err := p.lock(bounded, name)
+		unlock, err := a.lock(bounded, name)
 		if err == nil {
 			return &lock.Lease{Release: unlock}, nil
 		}
+
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			last = err
 		}
 		if bounded.Err() != nil {
 			return nil, fmt.Errorf("%w: the last that the lock said is: %w", cmp.Or(ctx.Err(), late), last)
 		}
-		time.Sleep(p.rest)
+		time.Sleep(a.rest)
 	}
 }

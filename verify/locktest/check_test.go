@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // own makes the client of a lock that is taken and released by two functions,
@@ -103,14 +100,15 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 			t.Parallel()
 			factory := c.open.factory(func(string) redisconn.Target { return server.Target })
 			factory.Patience = 5 * time.Second
-			report, said := reported(t, (&plain{}).Promises(), factory)
+
+			report, messages := reported(t, (&adapter{}).Promises(), factory)
 			for _, p := range report {
 				if p.State == Broken != (p.Promise == c.broken) {
 					t.Errorf("%s: %s: %s", p.Promise, p.State, p.Why)
 				}
 			}
-			if !strings.Contains(said, c.says) {
-				t.Errorf("it says nothing of %q:\n%s", c.says, said)
+			if !strings.Contains(messages, c.says) {
+				t.Errorf("it says nothing of %q:\n%s", c.says, messages)
 			}
 		})
 	}
@@ -127,6 +125,7 @@ func selfRenewing(free func(ctx context.Context, rdb *redis.Client, name, token 
 			if err := setPX(ctx, rdb, name, token, w); err != nil {
 				return nil, err
 			}
+
 			held, release := context.WithCancel(life)
 			go func() {
 				tick := time.NewTicker(w.TTL / 4)
@@ -139,6 +138,7 @@ func selfRenewing(free func(ctx context.Context, rdb *redis.Client, name, token 
 					}
 				}
 			}()
+
 			return func(ctx context.Context) error {
 				release()
 				return free(ctx, rdb, name, token, w)
@@ -164,9 +164,10 @@ func TestRenewedLocksAreChecked(t *testing.T) {
 			s := &served{t: t}
 			factory := c.open.factory(s.at)
 			factory.TTL, factory.Renewing, factory.Lose = 200*time.Millisecond, true, s.lose
-			report, said := reported(t, (&plain{}).Promises(), factory)
+
+			report, messages := reported(t, (&adapter{}).Promises(), factory)
 			if got := report[1]; got.Promise != "owner-only release" || got.State != c.state {
-				t.Errorf("%s: %s: %s\n%s", got.Promise, got.State, got.Why, said)
+				t.Errorf("%s: %s: %s\n%s", got.Promise, got.State, got.Why, messages)
 			}
 		})
 	}
@@ -189,40 +190,22 @@ func TestRequire(t *testing.T) {
 		{[]string{"fair"}, "fair: not made"},
 		{[]string{"exclusiv"}, `there is no promise "exclusiv"; the promises are:`},
 	} {
-		said, _, _ := strings.Cut(try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
-		if said != c.says {
-			t.Errorf("requiring %q says %q, want %q", c.promises, said, c.says)
+		messages, _, _ := strings.Cut(try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
+		if messages != c.says {
+			t.Errorf("requiring %q says %q, want %q", c.promises, messages, c.says)
 		}
 	}
 }
 
-// A Locker may be a value that cannot be compared.
-func TestALockerMayBeAStruct(t *testing.T) {
-	t.Parallel()
-	kind := lock.All()[slices.IndexFunc(lock.All(), func(k lock.Kind) bool { return k.Name == "set-px" })]
-	made := kind.New
-	kind.New = func(env lock.Env) (lock.Locker, error) {
-		l, err := made(env)
-		return struct {
-			lock.Locker
-			_ []int
-		}{Locker: l}, err
-	}
-	if said := try(t, func(t testing.TB) {
-		factory := Redis{Server: testkit.Embedded(t), Kind: kind}.Factory(t)
-		newSuite(factory, kind.Promises).On(t, named(t, "crashed holder"), func(suite.Result) {})
-	}); said != "" {
-		t.Error(said)
-	}
-}
-
 // Each example is a whole test of a module of its own, which needs nothing that
-// only this module has. That module is made with MARKETSIM_EXPLORE only.
+// only this module has: a lock is checked, a purchase is checked, and a load is measured.
+// That module is made with MARKETSIM_EXPLORE only.
 func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const path = "github.com/marketsim/marketsim"
 	root := testkit.Must(filepath.Abs("../.."))(t)
 	dir := t.TempDir()
+
 	read := func(name string) string {
 		text := testkit.Must(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(text)
@@ -237,10 +220,7 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copied("go.sum", "go.sum")
-	copied("go.mod", "go.mod", "module "+path,
-		"module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
-	copied("verify/markettest/example_test.go", "purchase/mine_test.go")
+
 	readme, example := read("README.md"), read("verify/locktest/example_test.go")
 	_, body, _ := strings.Cut(example, "func TestRedislock(t *testing.T) {\n")
 	for line := range strings.Lines(strings.TrimSuffix(body, "}\n")) {
@@ -252,17 +232,37 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 		t.Skip("builds the module twice: run with MARKETSIM_EXPLORE=two")
 	}
 
-	for _, c := range []struct{ takes, says string }{
-		{"Obtain(ctx, name,", "ok"},
-		// Which lets everybody in.
-		{"Obtain(ctx, name+time.Now().String(),", "someone else could take the lock"},
+	copied("go.sum", "go.sum")
+	copied("go.mod", "go.mod", "module "+path,
+		"module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
+	copied("verify/markettest/example_test.go", "purchase/mine_test.go")
+	copied("bench/example_test.go", "measurement/mine_test.go")
+	passes := func(folder string) string { return "ok  \texample.com/mine/" + folder }
+	for _, c := range []struct {
+		takes string
+		says  []string
+		fails bool
+	}{
+		{
+			takes: "Obtain(ctx, name,",
+			says:  []string{passes("purchase"), passes("measurement"), passes("lock")},
+		},
+		{ // which lets everybody in
+			takes: "Obtain(ctx, name+time.Now().String(),", fails: true,
+			says: []string{passes("purchase"), passes("measurement"), "someone else could take the lock"},
+		},
 	} {
 		copied("verify/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(parallel|purchase_moves)/try_takes", "./...")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
-		if (err == nil) != (c.says == "ok") || !strings.Contains(string(out), c.says) {
-			t.Errorf("it should say %q: %v\n%s", c.says, err, out)
+		if (err != nil) != c.fails {
+			t.Errorf("with %s it ends with %v\n%s", c.takes, err, out)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(string(out), says) {
+				t.Errorf("with %s it should say %q:\n%s", c.takes, says, out)
+			}
 		}
 	}
 }

@@ -19,7 +19,7 @@ func tryTakesAFreeLock(f *fixture) {
 	other := f.worker()
 	lease := f.try(f.worker(), "a free lock")
 	start := time.Now()
-	f.held(other, "a lock that was taken by Try")
+	f.checkHeld(other, "a lock that was taken by Try")
 	if took := time.Since(start); took > f.Patience {
 		f.Errorf("Try of a held lock took %s", took)
 	}
@@ -27,7 +27,7 @@ func tryTakesAFreeLock(f *fixture) {
 		f.Errorf("the context of a held lease has ended: %v", err)
 	}
 	f.release(lease)
-	f.free(other, "after its release")
+	f.checkFree(other, "after its release")
 }
 
 func waiterGetsIt(f *fixture) {
@@ -35,7 +35,7 @@ func waiterGetsIt(f *fixture) {
 	w := f.waiter(Worker{}, lock.Locker.Acquire)
 	f.release(lease)
 	f.gets(w, "a waiter after the release")
-	f.held(f.worker(), "held by the waiter")
+	f.checkHeld(f.worker(), "held by the waiter")
 }
 
 func namesDoNotExcludeEachOther(f *fixture) {
@@ -44,7 +44,7 @@ func namesDoNotExcludeEachOther(f *fixture) {
 	f.name = newName()
 	second := f.try(l, "while another name is held")
 	f.release(first)
-	f.held(f.worker(), "after the release of another name")
+	f.checkHeld(f.worker(), "after the release of another name")
 	f.release(second)
 }
 
@@ -58,16 +58,19 @@ func endedContextTakesNothing(f *fixture) {
 	l := f.worker()
 	ctx, cancel := context.WithCancel(f.Ctx)
 	cancel()
-	takes := map[string]func(context.Context, string) (*lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
-	for what, take := range takes {
-		if lease, err := take(ctx, f.name); !errors.Is(err, context.Canceled) {
+
+	check := func(what string, take func(context.Context, string) (*lock.Lease, error)) {
+		lease, err := take(ctx, f.name)
+		if !errors.Is(err, context.Canceled) {
 			f.Errorf("%s under a context that has ended: %v, want context.Canceled", what, err)
 			if lease != nil {
 				_ = lease.Release(f.Ctx)
 			}
 		}
-		f.free(f.worker(), "after an acquisition that was cancelled before it began")
+		f.checkFree(f.worker(), "after an acquisition that was cancelled before it began")
 	}
+	check("Acquire", l.Acquire)
+	check("Try", l.Try)
 }
 
 func cancellationEndsAWait(f *fixture) {
@@ -92,20 +95,20 @@ func deadlineEndsAWait(f *fixture) {
 	})
 }
 
+// givesUp checks that a waiter gives up with an error after some time, and leaves nothing
+// behind.
 func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.Helper()
 	const after = 100 * time.Millisecond
 	lease := f.acquire(f.worker())
 	w := wait(after)
-	if f.factory.plain {
-		select {
-		case <-w.Done:
-		case <-time.After(after + plainEnd):
-			f.Ends(w.Call, plainTTL+f.Patience, "a waiter whose context has ended")
-			f.Unchecked(fmt.Sprintf("its wait goes on for more than %s after its context has ended", plainEnd))
-		}
+
+	// A Lock may wait for a reply that it has asked for, however long that takes.
+	if f.factory.adapted && !w.EndsWithin(after+checkEnd) {
+		f.AwaitEnd(w.Call, checkTTL+f.Patience, "a waiter whose context has ended")
+		f.Unchecked(fmt.Sprintf("its wait goes on for more than %s after its context has ended", checkEnd))
 	}
-	f.Ends(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
+	f.AwaitEnd(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
 	if !errors.Is(w.Err, with) {
 		f.Fatalf("a waiter that gives up after %s: %v, want %v", after, w.Err, with)
 	}
@@ -117,11 +120,11 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()
-	f.held(l, "a waiter gave up: the lock is still held")
+	f.checkHeld(l, "a waiter gave up: the lock is still held")
 	f.release(lease)
 	f.release(f.expired(l, "a waiter gave up, then the lock was released"))
 	for range 3 {
-		f.free(l, "a waiter gave up, then the lock was released")
+		f.checkFree(l, "a waiter gave up, then the lock was released")
 	}
 }
 
@@ -131,47 +134,61 @@ const (
 )
 
 func workersExcludeEachOther(f *fixture) {
-	var inside, overlaps, entered atomic.Int64
-	var workers sync.WaitGroup
-	ctx, cancel := f.Ctx, context.CancelFunc(func() {})
-	if f.factory.plain { // which may look for the lock so seldom that all rounds would take minutes
-		ctx, cancel = context.WithTimeout(f.Ctx, f.Patience)
+	ctx := f.Ctx
+	if f.factory.adapted { // which may look for the lock so seldom that all rounds would take minutes
+		bounded, cancel := context.WithTimeout(f.Ctx, f.Patience)
+		defer cancel()
+		ctx = bounded
 	}
-	defer cancel()
+
 	// Opened first: a worker that cannot be opened ends the check.
 	lockers := make([]lock.Locker, contenders)
 	for i := range lockers {
 		lockers[i] = f.worker()
 	}
+	var inside crowd
+	var workers sync.WaitGroup
 	for _, l := range lockers {
-		workers.Go(func() {
-			for range rounds {
-				lease, err := l.Acquire(ctx, f.name)
-				if f.factory.plain && ctx.Err() != nil && err != nil {
-					return
-				}
-				if err != nil {
-					f.Errorf("acquiring a contended lock: %v", err)
-					return
-				}
-				entered.Add(1)
-				if inside.Add(1) > 1 {
-					overlaps.Add(1)
-				}
-				runtime.Gosched()
-				inside.Add(-1)
-				if err := lease.Release(f.Ctx); err != nil {
-					f.Errorf("releasing a contended lock: %v", err)
-				}
-			}
-		})
+		workers.Go(func() { f.contend(ctx, l, &inside) })
 	}
 	workers.Wait()
-	if n := overlaps.Load(); n > 0 {
+
+	if n := inside.overlaps.Load(); n > 0 {
 		f.Errorf("a worker found another inside %d times", n)
 	}
-	if n := entered.Load(); n < contenders {
+	if n := inside.entered.Load(); n < contenders {
 		f.Unchecked(fmt.Sprintf("workers got in %d times within %s", n, f.Patience))
+	}
+}
+
+// A crowd counts the workers that have a lock.
+type crowd struct {
+	now      atomic.Int64
+	entered  atomic.Int64 // how often somebody came
+	overlaps atomic.Int64 // how often somebody was there already
+}
+
+// contend takes and releases the lock in rounds.
+func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
+	for range rounds {
+		lease, err := l.Acquire(ctx, f.name)
+		if f.factory.adapted && ctx.Err() != nil && err != nil {
+			return
+		}
+		if err != nil {
+			f.Errorf("acquiring a contended lock: %v", err)
+			return
+		}
+
+		inside.entered.Add(1)
+		if inside.now.Add(1) > 1 {
+			inside.overlaps.Add(1)
+		}
+		runtime.Gosched()
+		inside.now.Add(-1)
+		if err := lease.Release(f.Ctx); err != nil {
+			f.Errorf("releasing a contended lock: %v", err)
+		}
 	}
 }
 
@@ -179,21 +196,24 @@ func workersExcludeEachOther(f *fixture) {
 // while another one comes.
 func lookersExcludeEachOther(f *fixture) {
 	f.proxied = true
-	f.AtEach("its acquisition", func(h *suite.Hold) bool {
+	f.HoldAtEach("its acquisition", func(h *suite.Hold) bool {
 		f.name = newName()
 		first, second := f.worker(), f.worker()
-		f.free(first, "a free lock") // it has connected then
-		f.free(second, "a free lock")
+		f.checkFree(first, "a free lock") // it has connected then
+		f.checkFree(second, "a free lock")
+
 		if !h.Arm(first.proxies) {
 			return false
 		}
 		c := f.start(func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
-		if !f.Comes(c, h) {
+		if !f.AwaitHold(c, h) {
 			return false
 		}
+
 		lease, err := second.Try(f.Ctx, f.name)
 		h.Open()
-		f.Ends(c, f.Patience, "a worker that was held")
+		f.AwaitEnd(c, f.Patience, "a worker that was held")
+
 		if err == nil && c.Err == nil {
 			f.Errorf("a worker that was held %s and one that came meanwhile both have the lock", h)
 		}
@@ -208,16 +228,16 @@ func secondReleaseFreesNothing(f *fixture) {
 	first := f.acquire(f.worker())
 	f.release(first)
 	next := f.acquire(f.worker())
-	f.lost(first, "a second release")
-	f.held(f.worker(), "after someone else's second release")
+	f.checkLost(first, "a second release")
+	f.checkHeld(f.worker(), "after someone else's second release")
 	f.release(next)
 }
 
 func lostReleaseFreesNothing(f *fixture) {
 	lease := f.acquire(f.brief())
 	next := f.takeAway()
-	f.lost(lease, "the release of a lock that someone else has")
-	f.held(f.worker(), "after the release by its earlier holder")
+	f.checkLost(lease, "the release of a lock that someone else has")
+	f.checkHeld(f.worker(), "after the release by its earlier holder")
 	f.release(next)
 }
 
@@ -225,103 +245,113 @@ func lostReleaseFreesNothing(f *fixture) {
 // point, until someone else has it.
 func overtakenReleaseFreesNothing(f *fixture) {
 	f.proxied = true
-	f.AtEach("its release", func(h *suite.Hold) bool {
-		came, answer := f.overtake(h)
-		passed := f.factory.Renewing && !f.factory.plain && answer == nil // perhaps: see overtake
-		// a busy machine may be the cause
-		if came && (passed || errors.Is(answer, errHeldTooLong)) {
-			if again, then := f.overtake(h); again {
-				answer = then
+	f.HoldAtEach("its release", func(h *suite.Hold) bool {
+		what, answer := f.overtake(h)
+
+		// A machine that is busy may be the cause. A release of a lease that renews itself may
+		// have passed on another connection.
+		passed := what == answered && answer == nil && f.factory.Renewing && !f.factory.adapted
+		if passed || what == heldTooLong {
+			again, then := f.overtake(h)
+			if again != notHeld {
+				what, answer = again, then
 			}
 		}
+
 		switch {
-		case came && errors.Is(answer, errHeldTooLong):
-			f.Unchecked(answer.Error())
-		case came && !errors.Is(answer, lock.ErrLost) && !f.factory.plain:
+		case what == heldTooLong:
+			f.Unchecked("a release was held for so long that a library may have sent it again")
+		case what == answered && !errors.Is(answer, lock.ErrLost) && !f.factory.adapted:
 			f.Errorf("a release held %s until someone else had the lock: %v, want ErrLost", h, answer)
 		}
-		return came
+		return what != notHeld
 	})
 }
 
-var errHeldTooLong = errors.New("a release was held for so long that a library may have sent it again")
+// An outcome is what became of a release that is held until someone else has the lock.
+type outcome int
+
+const (
+	notHeld     outcome = iota // it did not come to the point
+	heldTooLong                // a client library may have given it up, and sent it again
+	freedBefore                // it had freed the lock when it was held: what it returns says nothing
+	gaveUp                     // it has waited too long for a reply, and cannot know
+	answered                   // what it returned says whether the lock was lost
+)
 
 // overtake holds a release at a point, if it comes there, until someone else has
-// the lock. It returns what the release then said: ErrLost also if it had freed the
-// lock before, or cannot know.
-func (f *fixture) overtake(h *suite.Hold) (came bool, answer error) {
+// the lock. With the outcome answered it returns what the release then returned.
+func (f *fixture) overtake(h *suite.Hold) (outcome, error) {
 	f.name = newName()
 	holder, other, last := f.brief(), f.worker(), f.worker()
-	f.free(other, "a free lock") // it has connected then
-	f.free(last, "a free lock")
+	f.checkFree(other, "a free lock") // it has connected then
+	f.checkFree(last, "a free lock")
 	lease := f.acquire(holder)
 	if !h.Arm(holder.proxies) {
-		return false, nil
+		return notHeld, nil
 	}
-	c := f.Start(lease.Release)
-	if !f.Comes(c, h) {
-		return false, nil
+	release := f.Start(lease.Release)
+	if !f.AwaitHold(release, h) {
+		return notHeld, nil
 	}
 	since := time.Now()
-	over := false
-	// what is held may be said in the background, and the release pass on
-	// another connection
-	if f.factory.Renewing {
-		select {
-		case <-c.Done:
-			over = true
-		case <-time.After(f.factory.TTL / 2):
-		}
-	}
+
+	// What is held may be a renewal, while the release passes on another connection.
+	passed := f.factory.Renewing && release.EndsWithin(f.factory.TTL/2)
 	h.Pause()
 	next, err := other.Try(f.Ctx, f.name)
-	released := err == nil
-	if over && !errors.Is(err, lock.ErrHeld) {
+	freed := err == nil
+	if passed && !errors.Is(err, lock.ErrHeld) {
 		h.Open()
-		if released {
+		if freed {
 			f.release(next)
 		}
-		return false, nil
+		return notHeld, nil
 	}
-	if !released {
+	if !freed {
 		next = f.takeAway()
 	}
-	longest := suite.LongestHold
-	if f.factory.Renewing { // what is lost is a session, whose servers notice late
-		longest = max(longest, 4*f.factory.TTL)
-	}
-	tooLong := time.Since(since) > longest
-	select {
-	case <-c.Done:
-		tooLong = tooLong && !errors.Is(c.Err, lock.ErrLost) // else it knows, and sends nothing again
-	default:
-	}
+
+	// One that knows that the lock is lost sends nothing again.
+	knows := release.EndsWithin(0) && errors.Is(release.Err, lock.ErrLost)
+	tooLong := time.Since(since) > f.longestHold() && !knows
 	h.Open()
-	f.Ends(c, f.Patience, "a release that was overtaken")
+	f.AwaitEnd(release, f.Patience, "a release that was overtaken")
 	if tooLong {
 		_ = next.Release(f.Ctx)
-		return true, errHeldTooLong
+		return heldTooLong, nil
 	}
+
 	if f.keptOut(last) == errTaken {
 		f.Fatalf("a release was held %s until someone else had the lock; it then freed the lock of the other", h)
 	}
 	f.release(next)
-	// If it was held for longer than it waits for an answer, it has given up,
-	// and cannot know.
-	if released || late(c.Err) && time.Since(since) > f.factory.TTL/4 {
-		return true, lock.ErrLost
+	switch {
+	case freed:
+		return freedBefore, nil
+	case late(release.Err) && time.Since(since) > f.factory.TTL/4:
+		return gaveUp, nil
 	}
-	return true, c.Err
+	return answered, release.Err
+}
+
+// longestHold is how long a release may be held. What a renewed lease loses is a session,
+// whose servers notice late.
+func (f *fixture) longestHold() time.Duration {
+	if f.factory.Renewing {
+		return max(suite.LongestHold, 4*f.factory.TTL)
+	}
+	return suite.LongestHold
 }
 
 func readerFreesOnlyItself(f *fixture) {
 	if !f.promises.Shared {
-		f.Needless("it has no readers")
+		f.NotApplicable("it has no readers")
 	}
 	one, other := f.read(f.worker()), f.read(f.worker())
 	f.release(one)
-	f.lost(one, "a reader's second release")
-	f.held(f.worker(), "while another reader holds it")
+	f.checkLost(one, "a reader's second release")
+	f.checkHeld(f.worker(), "while another reader holds it")
 	f.release(other)
 }
 
@@ -333,14 +363,14 @@ func renewalKeepsTheLock(f *fixture) {
 func (f *fixture) renewable(lease *lock.Lease) *lock.Lease {
 	f.Helper()
 	if lease.Renew == nil {
-		f.Needless("its leases cannot be renewed")
+		f.NotApplicable("its leases cannot be renewed")
 	}
 	return lease
 }
 
 func leaseRenewsItself(f *fixture) {
 	if !f.factory.Renewing {
-		f.Needless("its leases do not renew themselves")
+		f.NotApplicable("its leases do not renew themselves")
 	}
 	f.outlives(func(*lock.Lease) error { return nil })
 }
@@ -358,16 +388,20 @@ func (f *fixture) outlives(keep func(*lock.Lease) error) {
 	for range attempts {
 		f.name = newName()
 		other, lease := f.worker(), f.acquire(f.open(Worker{TTL: ttl}))
+
 		err = nil
-		for end := time.Now().Add(3 * ttl); err == nil && time.Now().Before(end); time.Sleep(ttl / 16) {
+		end := time.Now().Add(3 * ttl)
+		for err == nil && time.Now().Before(end) {
 			err = keep(lease)
 			if err == nil {
 				err = f.keptOut(other)
 			}
+			time.Sleep(ttl / 16)
 		}
+
 		err = errors.Join(err, lease.Release(f.Ctx))
 		if err == nil {
-			f.free(other, "released")
+			f.checkFree(other, "released")
 			return
 		}
 		ttl *= 2

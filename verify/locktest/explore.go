@@ -64,7 +64,7 @@ var sharedWorks = []work{
 // goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
-	report(t, explored(t, works, open, b))
+	report(t, searchAll(t, works, open, b))
 }
 
 // ExploreShared is Explore of a lock that readers share, as Worker.Shared says. One
@@ -73,7 +73,7 @@ func Explore(t *testing.T, open Open, b explore.Bounds) {
 func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
-	report(t, explored(t, sharedWorks, open, b))
+	report(t, searchAll(t, sharedWorks, open, b))
 }
 
 // report fails the test with what was found, except for what no lock that expires prevents.
@@ -85,23 +85,29 @@ func report(t *testing.T, all []*explore.Report) {
 			if f.Harm == verify.Outlived {
 				say = t.Logf
 			}
-			say("%s: %s, with %d preemptions and %d faults\n\n%s", r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
+			say("%s: %s, with %d preemptions and %d faults\n\n%s",
+				r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
 		}
 		t.Logf("%s: %s", r.Program.Name, r.Bound())
 	}
 }
 
-func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*explore.Report) {
+// searchAll searches the programs of several works. What comes after the first one is
+// searched with fewer preemptions and faults at a time.
+func searchAll(t *testing.T, works []work, open Open, b explore.Bounds) (all []*explore.Report) {
 	t.Helper()
 	b.Exhaustive = true
 	if b.Kinds == nil {
-		b.Kinds = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
+		b.Kinds = []explore.Fault{
+			explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split,
+		}
 	}
+
 	for i, work := range works {
 		if i > 0 && b.Total == 0 {
 			b.Total = max(1, b.Preemptions, b.Faults)
 		}
-		r, err := searched(t, open, b, work)
+		r, err := search(t, open, b, work)
 		if err != nil {
 			t.Fatalf("%s: %v", work.program, err)
 		}
@@ -110,27 +116,46 @@ func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*e
 	return all
 }
 
-func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
+func search(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
 	return explore.Search(t.Context(), explore.Program{
-		Name: w.program, Subject: t.Name(), Masters: true, Observed: true,
-		Begin: func(*explore.Server) *explore.Trial {
-			run := &exploring{
-				open: open, work: w, began: time.Now(), longest: lease,
-				inside: map[string]*stay{}, taking: map[string]*explore.Session{},
-			}
-			alice, bob := Worker{Name: "Alice", TTL: lease}, Worker{Name: "Bob", Number: 1, TTL: lease}
-			clients := []explore.Client{run.locks(alice, 2), run.locks(bob, 1)}
-			if w.shared {
-				run.longest = 2 * lease
-				alice.Shared, bob.Shared, bob.TTL = true, true, run.longest
-				writer := Worker{Name: "Writer", Number: 2, TTL: lease}
-				clients = []explore.Client{run.locks(alice, 1), run.locks(bob, 1), run.locks(writer, 1)}
-			}
-			return &explore.Trial{Clients: clients, Judge: run.judge, Vacuous: run.plain}
-		},
+		Name:     w.program,
+		Subject:  t.Name(),
+		Masters:  true,
+		Observed: true,
+		Begin:    func(*explore.Server) *explore.Trial { return newExploring(open, w).trial() },
 	}, b)
 }
 
+func newExploring(open Open, w work) *exploring {
+	e := &exploring{
+		open:    open,
+		work:    w,
+		began:   time.Now(),
+		longest: lease,
+		inside:  map[string]*stay{},
+		taking:  map[string]*explore.Session{},
+	}
+	if w.shared {
+		e.longest = 2 * lease
+	}
+	return e
+}
+
+// trial is one schedule: of two clients, one of which locks twice, or of two readers with
+// different leases and a writer.
+func (e *exploring) trial() *explore.Trial {
+	alice := Worker{Name: "Alice", TTL: lease}
+	bob := Worker{Name: "Bob", TTL: e.longest, Number: 1}
+	clients := []explore.Client{e.locks(alice, 2), e.locks(bob, 1)}
+	if e.work.shared {
+		alice.Shared, bob.Shared = true, true
+		writer := Worker{Name: "Writer", TTL: lease, Number: 2}
+		clients = []explore.Client{e.locks(alice, 1), e.locks(bob, 1), e.locks(writer, 1)}
+	}
+	return &explore.Trial{Clients: clients, Judge: e.judge, Vacuous: e.vacuous}
+}
+
+// An exploring is one schedule, and what its clients have done in it.
 type exploring struct {
 	open    Open
 	work    work
@@ -194,30 +219,31 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		return err.Error()
 	}
 	defer work.Close()
-	w.Timeout, w.dial = patient, s.Connect
+
+	w.Timeout = patient
+	w.dial = s.Connect
 	l, closer, err := e.open(ctx, w)
 	if closer != nil {
-		e.noted(func() { e.closers = append(e.closers, closer) })
+		e.update(func() { e.closers = append(e.closers, closer) })
 	}
 	if err != nil {
-		e.noted(func() { e.err = err })
+		e.update(func() { e.err = err })
 		return "could not open its lock: " + err.Error()
 	}
+
+	// The client that is to meet the other one at its release is the one that was chosen last.
 	if e.work.meet && w.Number > 0 {
-		_ = work.Incr(ctx, "work").Err() // so that it is the client that was chosen last
+		_ = work.Incr(ctx, "work").Err()
 		e.works(ctx)
 	}
+
 	for n := range times {
-		began, before := time.Now(), s.Seen()
-		unlock, asked, err := e.lock(ctx, s, l, w.Name)
+		there, unlock, err := e.lock(ctx, s, l, w)
 		if err != nil {
-			e.noted(func() { e.err = err })
+			e.update(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
 		}
-		there := &stay{Session: s, Worker: w, asked: asked}
-		if before.Calm.IsZero() || s.Seen().Faults > before.Faults {
-			there.delayed = began
-		}
+
 		e.enter(w.Name, there)
 		_ = work.Incr(ctx, "work").Err()
 		e.works(ctx)
@@ -237,34 +263,42 @@ func (e *exploring) works(ctx context.Context) {
 	_ = backoff.Sleep(ctx, left, nil) // the next request says if ctx has ended
 }
 
-// noted writes what all clients share.
-func (e *exploring) noted(write func()) {
+// update has a client change what all clients share.
+func (e *exploring) update(write func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	write()
 }
 
-// lock calls a Lock until it takes the lock, and returns when it began to, or later.
-func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name string) (
-	unlock func(context.Context) error, asked time.Time, err error) {
+// lock calls a Lock until it takes the lock, and returns how the client came in, and how it
+// unlocks.
+func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Worker) (
+	there *stay, unlock func(context.Context) error, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()
-	began, gap := time.Now(), lease/3
+	began, before := time.Now(), s.Seen()
+	gap := lease / 3
 	for {
 		asked, pauses := time.Now(), s.Pauses()
 		s.Waits()
-		e.noted(func() { e.taking[name] = s })
+		e.update(func() { e.taking[w.Name] = s })
 		unlock, err = l(bounded, "lock")
 		gap = max(gap, s.Seen().Gap)
-		e.waited(s, name, began, gap)
+		e.waited(s, w.Name, began, gap)
+
 		if err == nil {
-			if s.Pauses() == pauses { // else it may have been taken before the pause
+			// If the client was paused, the lock may have been taken before that.
+			if s.Pauses() == pauses {
 				asked = time.Now()
 			}
-			return unlock, asked, nil
+			there = &stay{Session: s, Worker: w, asked: asked}
+			if before.Calm.IsZero() || s.Seen().Faults > before.Faults {
+				there.delayed = began
+			}
+			return there, unlock, nil
 		}
 		if backoff.Sleep(bounded, lease/3, nil) != nil {
-			return nil, asked, err
+			return nil, nil, err
 		}
 	}
 }
@@ -275,25 +309,27 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name s
 func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	seen, until := s.Seen(), time.Now()
-	if !seen.Changed.IsZero() {
-		until = seen.Changed
-	}
 	delete(e.taking, name)
 	for _, other := range e.taking {
 		if !other.Seen().Changed.IsZero() {
 			return
 		}
 	}
+	seen := s.Seen()
 	if len(e.inside) > 0 || seen.Calm.IsZero() || s.Died() {
 		return
 	}
-	began = slices.MaxFunc([]time.Time{began, e.free, seen.Calm}, time.Time.Compare)
+
+	until := time.Now()
+	if !seen.Changed.IsZero() {
+		until = seen.Changed
+	}
+	since := slices.MaxFunc([]time.Time{began, e.free, seen.Calm}, time.Time.Compare)
 	limit := 2*e.longest + gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
 	}
-	if long := until.Sub(began); long > limit {
+	if long := until.Sub(since); long > limit {
 		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
 			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
 	}
@@ -306,25 +342,37 @@ func (e *exploring) enter(name string, s *stay) {
 	if s.Died() {
 		return
 	}
+
 	for other, there := range e.inside {
-		harm, how := verify.TwoHolders, " and within its lease"
-		switch over := !time.Now().Before(there.until()); {
-		case there.Died() || there.Shared && s.Shared:
+		if there.Died() || there.Shared && s.Shared {
 			continue
-		case s.late():
-			harm, how = verify.Outlived, ", because its own lease has run out while it took the lock"
-		case over && there.renews() && there.Seen().Faults == 0:
-			how = ", which has sent more since it took the lock, so that its lease should last"
-		case over:
-			harm, how = verify.Outlived, ", whose lease has run out"
-		case e.released != "" && e.released != other:
-			harm, how = verify.FreedAnothers, how+", after a release by "+e.released
 		}
-		e.found = append(e.found, verify.Violation{Harm: harm, Text: name + " enters while " + other + " is inside" + how})
+		harm, how := e.meets(s, other, there)
+		text := name + " enters while " + other + " is inside" + how
+		e.found = append(e.found, verify.Violation{Harm: harm, Text: text})
 	}
+
 	s.entered = time.Now()
-	e.inside[name], e.released = s, ""
+	e.inside[name] = s
+	e.released = ""
 	e.entered++
+}
+
+// meets is the harm that a client enters while another one is inside, and how it came to
+// that. It needs e.mu.
+func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm, how string) {
+	over := !time.Now().Before(there.until())
+	switch {
+	case s.late():
+		return verify.Outlived, ", because its own lease has run out while it took the lock"
+	case over && there.renews() && there.Seen().Faults == 0:
+		return verify.TwoHolders, ", which has sent more since it took the lock, so that its lease should last"
+	case over:
+		return verify.Outlived, ", whose lease has run out"
+	case e.released != "" && e.released != other:
+		return verify.FreedAnothers, " and within its lease, after a release by " + e.released
+	}
+	return verify.TwoHolders, " and within its lease"
 }
 
 // unlock has a client leave, and then unlock. That has to change something if nothing
@@ -332,16 +380,18 @@ func (e *exploring) enter(name string, s *stay) {
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay
-	e.noted(func() {
+	e.update(func() {
 		was = e.inside[name]
 		delete(e.inside, name)
 		if len(e.inside) == 0 {
 			e.free = time.Now()
 		}
 	})
+
 	before := s.Seen()
 	err := unlock(ctx)
-	e.noted(func() {
+
+	e.update(func() {
 		e.released = name
 		after := s.Seen()
 		if was != nil && after.Faults == 0 && after.Changes == before.Changes && time.Now().Before(was.until()) {
@@ -355,26 +405,40 @@ func (e *exploring) unlock(
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	defer e.closers.Close()
+	if err := e.fresh(s); err != nil {
+		why := "a fresh client does not get in within two leases: " + err.Error()
+		return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+	}
+	return e.found
+}
+
+func (e *exploring) fresh(s *explore.Server) error {
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}
-	l, closer, err := e.open(life, fresh)
+	l, closer, err := e.open(life, Worker{
+		Name:    "a fresh client",
+		Number:  3,
+		TTL:     lease,
+		Timeout: 2 * lease,
+		dial:    s.Connect,
+	})
 	if closer != nil {
 		defer closer.Close()
 	}
-	if err == nil {
-		var taken *lock.Lease
-		taken, err = (&plain{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
-		if err == nil {
-			_ = taken.Release(life) // this ends a renewal that it has started
-			return e.found
-		}
+	if err != nil {
+		return err
 	}
-	why := "a fresh client does not get in within two leases: " + err.Error()
-	return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+
+	taken, err := (&adapter{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
+	if err != nil {
+		return err
+	}
+	_ = taken.Release(life) // this ends a renewal that it has started
+	return nil
 }
 
-func (e *exploring) plain() error {
+// vacuous is an error if nobody could lock without a fault: the search would find nothing.
+func (e *exploring) vacuous() error {
 	if e.entered == 0 {
 		return fmt.Errorf("without faults nobody could lock: %w", e.err)
 	}

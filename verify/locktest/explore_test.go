@@ -41,12 +41,13 @@ func TestExplore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			without(t, !slices.Contains([]string{"GET, then DEL", "starts empty"}, name))
 			found := map[verify.Harm]bool{}
-			all := explored(t, works, test.open, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: test.of})
+			all := searchAll(t, works, test.open, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: test.of})
 			for _, r := range all {
 				for _, f := range r.Found {
 					found[f.Harm] = true
 				}
 			}
+
 			if harms := slices.Sorted(maps.Keys(found)); !slices.Equal(harms, test.harms) {
 				t.Errorf("found %q, want %q\n%s", harms, test.harms, all)
 			}

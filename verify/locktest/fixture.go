@@ -22,9 +22,10 @@ type fixture struct {
 	factory  Factory
 	promises lock.Promises
 	name     string // of the lock
-	promise  bool   // the check belongs to a promise
-	opened   int    // workers
-	proxied  bool   // workers that are opened from now on connect through proxies, if they ask
+
+	ofPromise bool // the check belongs to a promise
+	opened    int  // workers
+	proxied   bool // workers that are opened from now on connect through proxies, if they ask
 }
 
 type locker struct {
@@ -41,15 +42,17 @@ const longTTL, longTimeout = 10 * time.Minute, 10 * time.Minute
 func (f *fixture) open(w Worker) *locker {
 	f.Helper()
 	long := longTTL
-	if f.factory.plain {
-		long = plainTTL
+	if f.factory.adapted {
+		long = checkTTL
 	}
-	w.TTL, w.Timeout = cmp.Or(w.TTL, long), cmp.Or(w.Timeout, longTimeout)
+	w.TTL = cmp.Or(w.TTL, long)
+	w.Timeout = cmp.Or(w.Timeout, longTimeout)
 	if f.proxied {
 		w.proxies = f.NewProxies()
 	}
 	w.Number = f.opened
 	f.opened++
+
 	l := f.factory.Open(f.TB, w)
 	if c, ok := l.(io.Closer); ok {
 		f.Cleanup(func() { _ = c.Close() }) // the check may have crashed it
@@ -69,7 +72,7 @@ func (f *fixture) acquire(l lock.Locker) *lock.Lease {
 	ctx, cancel := context.WithTimeout(f.Ctx, f.Patience)
 	defer cancel()
 	lease, err := l.Acquire(ctx, f.name)
-	if f.factory.plain && f.promise && ctx.Err() != nil {
+	if f.factory.adapted && f.ofPromise && ctx.Err() != nil {
 		f.Unchecked(fmt.Sprintf("nobody got in within %s: %v", f.Patience, err))
 	}
 	if err != nil {
@@ -80,7 +83,7 @@ func (f *fixture) acquire(l lock.Locker) *lock.Lease {
 
 func (f *fixture) try(l lock.Locker, why string) *lock.Lease {
 	f.Helper()
-	if f.factory.plain { // whose Try may give up too soon
+	if f.factory.adapted { // whose Try may give up too soon
 		return f.acquire(l)
 	}
 	lease, err := l.Try(f.Ctx, f.name)
@@ -97,10 +100,10 @@ func (f *fixture) release(lease *lock.Lease) {
 	}
 }
 
-// lost releases a lease that is no longer held.
-func (f *fixture) lost(lease *lock.Lease, why string) {
+// checkLost releases a lease that is no longer held.
+func (f *fixture) checkLost(lease *lock.Lease, why string) {
 	f.Helper()
-	if err := lease.Release(f.Ctx); !errors.Is(err, lock.ErrLost) && !f.factory.plain {
+	if err := lease.Release(f.Ctx); !errors.Is(err, lock.ErrLost) && !f.factory.adapted {
 		f.Errorf("%s: Release: %v, want ErrLost", why, err)
 	}
 }
@@ -120,14 +123,16 @@ func (f *fixture) keptOut(l lock.Locker) error {
 	return err
 }
 
-func (f *fixture) held(l lock.Locker, why string) {
+// checkHeld checks that l cannot take the lock.
+func (f *fixture) checkHeld(l lock.Locker, why string) {
 	f.Helper()
 	if err := f.keptOut(l); err != nil {
 		f.Fatalf("%s: Try: %v, want ErrHeld", why, err)
 	}
 }
 
-func (f *fixture) free(l lock.Locker, why string) {
+// checkFree checks that l can take the lock, and releases it.
+func (f *fixture) checkFree(l lock.Locker, why string) {
 	f.Helper()
 	f.release(f.try(l, why))
 }
@@ -183,8 +188,8 @@ func (f *fixture) takeAway() *lock.Lease {
 // crash ends a worker as kill -9 does. It ends the check if the worker cannot crash.
 func (f *fixture) crash(l *locker) {
 	f.Helper()
-	if p, is := l.Locker.(*plain); is {
-		p.end()
+	if a, is := l.Locker.(*adapter); is {
+		a.end()
 	}
 	if f.factory.Crash != nil {
 		f.factory.Crash(f.TB, l.Locker)
@@ -198,7 +203,7 @@ func (f *fixture) needsCrash() {
 	f.Helper()
 	f.proxied = true
 	l := f.worker()
-	f.free(l, "a free lock") // it has connected then
+	f.checkFree(l, "a free lock") // it has connected then
 	f.crash(l)
 }
 
@@ -250,12 +255,15 @@ func (f *fixture) waiter(w Worker, take func(lock.Locker, context.Context, strin
 		waiting.Observe(ctx, at)
 		observe.At(ctx, at)
 	}
-	name, before := f.name, f.queued()
+	name := f.name
+	before := f.queued()
 	l := f.open(w)
 	c := f.start(func(ctx context.Context) (*lock.Lease, error) { return take(l, ctx, name) })
-	known, limit := f.factory.plain, f.Patience
-	if known {
-		limit = tryFor
+
+	// A Lock does not say that it waits: it is given the time that it may need to begin.
+	known, limit := false, f.Patience
+	if f.factory.adapted {
+		known, limit = true, tryFor
 	}
 	suite.Repeat(limit, func() bool {
 		select {
@@ -282,7 +290,7 @@ func (f *fixture) queued() int {
 
 func (f *fixture) gets(w *waiter, what string) {
 	f.Helper()
-	f.Ends(w.Call, f.Patience, what)
+	f.AwaitEnd(w.Call, f.Patience, what)
 	if w.Err != nil {
 		f.Fatalf("%s: %v", what, w.Err)
 	}

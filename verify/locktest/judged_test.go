@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/internal/connect"
 	processes "github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -22,7 +23,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // Judge finds in one of our locks, as a program in real time, what the search finds in
@@ -36,19 +36,22 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 		specs = append(specs, "setnx-expire-naive", "setnx-expire", "set-ex-fixed", "set-px", "getset",
 			"reentrant", "fenced", "redsync", "redislock")
 	}
+
 	testkit.Local(t)
 	binary := filepath.Join(t.TempDir(), "marketsim")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/marketsim")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
+
 	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: processes.Kinds()}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
-			virtual, err := searched(t, ours(t, spec), bounds, works[0])
+			virtual, err := search(t, ours(t, spec), bounds, works[0])
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var real processes.Searched
 			// where the machine stands still
 			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 {
@@ -93,7 +96,7 @@ func ours(t *testing.T, name string) Open {
 	spec := testkit.Must(catalogue.Full().Parse("fine:" + name))(t)
 	keys := testkit.Must(market.NewKeys("judged:"))(t)
 	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
-		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
+		spec := purchasers.WithDefaults(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
 		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", "") })
@@ -102,6 +105,7 @@ func ours(t *testing.T, name string) Open {
 		if err != nil {
 			return nil, nil, err
 		}
+
 		locker, err := spec.OpenLock(c.Env)
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			l, err := locker.Acquire(ctx, name)

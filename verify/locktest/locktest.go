@@ -13,9 +13,8 @@
 // takes the lock. The suite takes about two seconds, most of it waiting, so tests of
 // several locks may run in parallel.
 //
-// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the
-// market's Redis. For a lock with other servers, a test that starts them writes its own:
-// Lose, say, deletes its keys or nodes.
+// The hooks of a Factory are what only its author can do: Lose, say, deletes the keys or
+// nodes of a lock.
 package locktest
 
 import (
@@ -75,14 +74,15 @@ type Factory struct {
 	// stop no server are parallel.
 	Parallel bool
 
-	plain bool // it is a Lock: it reports no steps, and not what it has lost
+	// Open makes a Lock an adapter: it reports no steps, and not what it has lost.
+	adapted bool
 }
 
 // A Worker is what one Locker is made with.
 type Worker struct {
 	TTL     time.Duration    // how long the lock is held without renewal
 	Timeout time.Duration    // how long an acquisition may take
-	Steps   step.Observer    // may be nil
+	Steps   step.Observer    // is told what the worker does; may be nil
 	Now     func() time.Time // the worker's wall clock; nil means the true one
 	Name    string           // of the client: under Explore
 	Number  int              // of the client, from 0, among those of a test
@@ -133,13 +133,22 @@ func Run(t *testing.T, factory Factory) Report {
 func newSuite(factory Factory, promises lock.Promises) suite.Suite[*fixture] {
 	factory.TTL = cmp.Or(factory.TTL, 200*time.Millisecond)
 	factory.Patience = cmp.Or(factory.Patience, 30*time.Second)
+
 	return suite.Suite[*fixture]{
-		Checks: checks, Patience: factory.Patience, Parallel: factory.Parallel,
-		Made: func(promise string) bool {
+		Checks:   checks,
+		Patience: factory.Patience,
+		Parallel: factory.Parallel,
+		Promised: func(promise string) bool {
 			return slices.Contains(promises.List(), lock.Promise{Name: promise, Made: true})
 		},
 		Open: func(f *suite.Fixture, c check) *fixture {
-			return &fixture{Fixture: f, factory: factory, promises: promises, name: newName(), promise: c.Promise != ""}
+			return &fixture{
+				Fixture:   f,
+				factory:   factory,
+				promises:  promises,
+				name:      newName(),
+				ofPromise: c.Promise != "",
+			}
 		},
 	}
 }
@@ -229,25 +238,37 @@ func (r Report) String() string {
 	return b.String()
 }
 
+// judge makes the Report of what became of the checks, by their names.
 func judge(promises lock.Promises, results map[string]suite.Result) Report {
 	var r Report
 	for _, p := range promises.List() {
-		s := verify.PromiseState{Promise: p.Name, State: NotMade}
+		state := verify.PromiseState{Promise: p.Name, State: NotMade}
 		if p.Made {
-			s.State = Kept
+			state.State, state.Why = judgePromise(p.Name, results)
 		}
-		for _, c := range checks {
-			switch got, ran := results[c.Name]; {
-			case c.Promise != p.Name || !p.Made || s.State == Broken:
-			case got.Failed: // which breaks it, whatever the other checks found
-				s.State, s.Why = Broken, c.Name
-			case !ran:
-				s.State, s.Why = NotRun, c.Name
-			case got.Missing != "":
-				s.State, s.Why = Unchecked, got.Missing
-			}
-		}
-		r = append(r, s)
+		r = append(r, state)
 	}
 	return r
+}
+
+// judgePromise returns the state of a promise that was made, and why. A check that failed
+// breaks it, whatever the others found; else the last one that was not made counts.
+func judgePromise(name string, results map[string]suite.Result) (state, why string) {
+	state = Kept
+	for _, c := range checks {
+		if c.Promise != name {
+			continue
+		}
+
+		got, ran := results[c.Name]
+		switch {
+		case got.Failed:
+			return Broken, c.Name
+		case !ran:
+			state, why = NotRun, c.Name
+		case got.Missing != "":
+			state, why = Unchecked, got.Missing
+		}
+	}
+	return state, why
 }

@@ -56,6 +56,7 @@ func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 				w.Steps = nil
 				return &memoryLocker{m: m, Worker: w}
 			}
+
 			report, _ := reported(t, m.promises, Factory{Open: open, Patience: m.factory().Patience})
 			for _, begins := range checks.by {
 				for _, p := range report {
@@ -69,14 +70,14 @@ func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 }
 
 // reported runs all checks on a lock that may fail them, and returns what they said too.
-func reported(t *testing.T, promises lock.Promises, factory Factory) (r Report, said string) {
+func reported(t *testing.T, promises lock.Promises, factory Factory) (r Report, messages string) {
 	results := map[string]suite.Result{}
 	for _, c := range checks {
-		said += try(t, func(t testing.TB) {
-			newSuite(factory, promises).On(t, c, func(r suite.Result) { results[c.Name] = r })
+		messages += try(t, func(t testing.TB) {
+			newSuite(factory, promises).RunOne(t, c, func(r suite.Result) { results[c.Name] = r })
 		})
 	}
-	return judge(promises, results), said
+	return judge(promises, results), messages
 }
 
 // A check that a hook skipped is not passed.
@@ -84,7 +85,7 @@ func TestSkippedChecksAreUnchecked(t *testing.T) {
 	factory := Factory{Open: func(t testing.TB, _ Worker) lock.Locker { t.Skip("no server"); return nil }}
 	var got suite.Result
 	try(t, func(t testing.TB) {
-		newSuite(factory, everything).On(t, named(t, "workers exclude"), func(r suite.Result) { got = r })
+		newSuite(factory, everything).RunOne(t, named(t, "workers exclude"), func(r suite.Result) { got = r })
 	})
 	if got.Missing == "" {
 		t.Errorf("the outcome is %+v, want what was missing", got)
@@ -96,11 +97,11 @@ func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t, neverExpires)
 	bare := Factory{Open: m.factory().Open, TTL: m.factory().TTL, Patience: m.factory().Patience}
-	said := try(t, func(t testing.TB) {
-		newSuite(bare, everything).On(t, named(t, "lease that nobody"), func(suite.Result) {})
+	messages := try(t, func(t testing.TB) {
+		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(suite.Result) {})
 	})
-	if !strings.Contains(said, "is not free") {
-		t.Errorf("the check said %q, want that the lock is not free", said)
+	if !strings.Contains(messages, "is not free") {
+		t.Errorf("the check said %q, want that the lock is not free", messages)
 	}
 }
 
@@ -123,11 +124,11 @@ func TestLeftLeases(t *testing.T) {
 			TTL: m.factory().TTL, Patience: m.factory().Patience,
 			Open: func(t testing.TB, w Worker) lock.Locker { return leavable{m.factory().Open(t, w)} },
 		}
-		said := try(t, func(t testing.TB) {
-			newSuite(factory, everything).On(t, named(t, "left lease"), func(suite.Result) {})
+		messages := try(t, func(t testing.TB) {
+			newSuite(factory, everything).RunOne(t, named(t, "left lease"), func(suite.Result) {})
 		})
-		if !strings.Contains(said, says) || says == "" && said != "" {
-			t.Errorf("%q: the check said %q, want %q", fault, said, says)
+		if !strings.Contains(messages, says) || says == "" && messages != "" {
+			t.Errorf("%q: the check said %q, want %q", fault, messages, says)
 		}
 	}
 }
@@ -136,38 +137,12 @@ func TestLeftLeases(t *testing.T) {
 func TestABrokenTryIsNoWrongClock(t *testing.T) {
 	t.Parallel()
 	var got suite.Result
-	said := try(t, func(t testing.TB) {
+	messages := try(t, func(t testing.TB) {
 		broken := newSuite(newMemory(t, tryFails).factory(), everything)
-		broken.On(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
+		broken.RunOne(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
 	})
 	if got.Failed || !strings.Contains(got.Missing, "with a right clock") {
-		t.Errorf("%q, %+v; want it unchecked: Try does not work with a right clock", said, got)
-	}
-}
-
-// A lock whose Kind forgets to list a key is found.
-func TestUndeclaredKeysAreFound(t *testing.T) {
-	t.Parallel()
-	s := testkit.Local(t)
-	for _, kind := range lock.All() {
-		if kind.Name != "set-px" && kind.Name != "fenced" { // fenced has a counter beside its key
-			continue
-		}
-		for _, forgets := range []bool{false, true} {
-			kind := kind
-			if forgets {
-				kind.Keys = func(string) []string { return []string{"another"} }
-			}
-			said := try(t, func(t testing.TB) {
-				l := Redis{Server: s, Kind: kind}.Factory(t).Open(t, Worker{TTL: longTTL, Timeout: longTTL})
-				if _, err := l.Acquire(t.Context(), "item"); err != nil {
-					t.Error(err)
-				}
-			})
-			if strings.Contains(said, "do not list") != forgets {
-				t.Errorf("%s, and its Keys forget %t: %q", kind.Name, forgets, said)
-			}
-		}
+		t.Errorf("%q, %+v; want it unchecked: Try does not work with a right clock", messages, got)
 	}
 }
 
@@ -177,7 +152,7 @@ func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got suite.Result
 	try(t, func(t testing.TB) {
 		bare := Factory{Open: newMemory(t, "").factory().Open, Renewing: true}
-		newSuite(bare, everything).On(t, named(t, "lease that nobody"), func(r suite.Result) { got = r })
+		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(r suite.Result) { got = r })
 	})
 	if got.Missing == "" {
 		t.Errorf("the outcome is %+v, want that the hook is missing", got)
@@ -298,6 +273,7 @@ func TestFaultsAreFound(t *testing.T) {
 					t.Errorf("%q did not fail", name)
 				}
 			}
+
 			for _, begins := range slices.Concat(checks.by, checks.too) {
 				delete(failed, named(t, begins).Name)
 			}
@@ -312,21 +288,21 @@ func TestFaultsAreFound(t *testing.T) {
 func failures(t *testing.T, f fault) map[string]string {
 	failed := map[string]string{}
 	for _, c := range checks {
-		if said := said(t, c, f); said != "" {
-			failed[c.Name] = said
+		if messages := failureOf(t, c, f); messages != "" {
+			failed[c.Name] = messages
 		}
 	}
 	return failed
 }
 
-// said runs the check on a lock with a fault and returns what it failed with. It runs on
+// failureOf runs the check on a lock with a fault and returns what it failed with. It runs on
 // synctest's clock: a lock in memory takes no time there, however busy the machine is.
-func said(t *testing.T, c check, f fault) (said string) {
+func failureOf(t *testing.T, c check, f fault) (messages string) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, f)
-		said = try(t, func(t testing.TB) { newSuite(m.factory(), m.promises).On(t, c, func(suite.Result) {}) })
+		messages = try(t, func(t testing.TB) { newSuite(m.factory(), m.promises).RunOne(t, c, func(suite.Result) {}) })
 	})
-	return said
+	return messages
 }
 
 func named(t testing.TB, begins string) check {
@@ -340,8 +316,8 @@ func named(t testing.TB, begins string) check {
 
 func TestSlowTryIsFound(t *testing.T) {
 	t.Parallel()
-	if said := said(t, named(t, "try takes"), tryIsSlow); !strings.Contains(said, "took") {
-		t.Errorf("the check said %q, want how long it took", said)
+	if messages := failureOf(t, named(t, "try takes"), tryIsSlow); !strings.Contains(messages, "took") {
+		t.Errorf("the check said %q, want how long it took", messages)
 	}
 }
 

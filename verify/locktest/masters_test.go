@@ -43,6 +43,7 @@ func mastersWith(_ context.Context, w Worker, options ...redsync.Option) (Lock, 
 		rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: w.Dial, MaxRetries: -1})
 		clients, pools = append(clients, rdb), append(pools, goredis.NewPool(rdb))
 	}
+
 	rs := redsync.New(pools...)
 	return func(ctx context.Context, name string) (func(context.Context) error, error) {
 		m := rs.NewMutex(name, append(options, redsync.WithExpiry(w.TTL), redsync.WithTries(8))...)
@@ -65,10 +66,12 @@ func TestExploreMasters(t *testing.T) {
 	if os.Getenv("MARKETSIM_EXPLORE") != "" {
 		bounds.Preemptions = 1
 	}
-	r, err := searched(t, overMasters, bounds, works[0])
+
+	r, err := search(t, overMasters, bounds, works[0])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	outlived := len(r.Found) == 1 && r.Found[0].Harm == verify.Outlived
 	if !outlived || !strings.Contains(r.Found[0].Diagram.String(), "master 3: ") {
 		t.Error(r)
@@ -96,10 +99,11 @@ func TestExploreMastersWithTwoFaults(t *testing.T) {
 		t.Run(string(pair[0]+" and "+pair[1]), func(t *testing.T) {
 			kinds := slices.Compact(pair[:])
 			bounds := explore.Bounds{Preemptions: 1, Faults: 2, Kinds: kinds, Once: len(kinds) == 2}
-			r, err := searched(t, overMasters, bounds, works[0])
+			r, err := search(t, overMasters, bounds, works[0])
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if found := len(r.Found) > 0; found != harm || harm && r.Found[0].Harm != verify.TwoHolders {
 				t.Error(r)
 			}

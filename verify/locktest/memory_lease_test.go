@@ -50,6 +50,7 @@ func (l *memoryLease) Release(context.Context) error {
 			return nil
 		}
 	}
+
 	if at < 0 {
 		return lock.ErrLost
 	}

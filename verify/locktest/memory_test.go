@@ -159,6 +159,7 @@ func (l *memoryLocker) wait(ctx context.Context, name string) (*lock.Lease, erro
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	timeout := time.After(l.Timeout)
+
 	for {
 		lease, err := l.attempt(ctx, name, true)
 		if err == nil {
@@ -167,6 +168,7 @@ func (l *memoryLocker) wait(ctx context.Context, name string) (*lock.Lease, erro
 		if !errors.Is(err, lock.ErrHeld) {
 			return nil, l.giveUp(name, err)
 		}
+
 		l.Steps.At(ctx, step.Waiting)
 		done := ctx.Done()
 		if l.m.fault == deafToContext {
@@ -187,6 +189,7 @@ func (l *memoryLocker) wait(ctx context.Context, name string) (*lock.Lease, erro
 func (l *memoryLocker) giveUp(name string, err error) error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
+
 	switch l.m.fault {
 	case keepsItsPlace:
 		return err
@@ -199,6 +202,7 @@ func (l *memoryLocker) giveUp(name string, err error) error {
 	case flattensErrors:
 		err = errors.New("failed")
 	}
+
 	l.m.room(name).leave(l)
 	return err
 }
@@ -211,12 +215,14 @@ func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (*l
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	r := l.m.room(name)
+
 	if l.dead {
 		return nil, errDead
 	}
 	if l.m.down && l.m.fault == needsAllNodes {
 		return nil, errors.New("node is down")
 	}
+
 	l.m.expire(r, l.now())
 	if !l.may(r) {
 		if queue && !slices.Contains(r.line, l) {
@@ -233,11 +239,13 @@ func (l *memoryLocker) may(r *room) bool {
 	if l.m.fault != shutsHolderOut && holds(func(h *memoryLease) bool { return h.locker == l }) {
 		return true
 	}
+
 	turn := len(r.line) == 0 || r.line[0] == l
 	free := len(r.holders) == 0
 	if l.reading {
 		free = !holds(func(h *memoryLease) bool { return !h.reading })
 	}
+
 	switch l.m.fault {
 	case letsAllIn:
 		free = true

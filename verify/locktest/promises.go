@@ -21,20 +21,20 @@ func holderEntersAgain(f *fixture) {
 			slices.Reverse(held)
 		}
 		for _, lease := range held {
-			f.held(other, "entered several times and not released as often")
+			f.checkHeld(other, "entered several times and not released as often")
 			f.release(lease)
 		}
-		f.free(other, "released as often as entered")
+		f.checkFree(other, "released as often as entered")
 	}
 }
 
-const lined = 4 // waiters
+const waitersInLine = 4
 
 func waitersGetItInOrder(f *fixture) {
 	lease := f.acquire(f.worker())
-	order := make(chan int, lined)
+	order := make(chan int, waitersInLine)
 	var line []*waiter
-	for i := range lined {
+	for i := range waitersInLine {
 		w := f.waiter(Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
 			lease, err := l.Acquire(ctx, name)
 			if err != nil {
@@ -48,11 +48,13 @@ func waitersGetItInOrder(f *fixture) {
 		}
 		line = append(line, w)
 	}
+
 	f.release(lease)
 	for i, w := range line {
 		f.gets(w, "a waiter in line")
 		if got := <-order; got != i {
-			f.Errorf("of waiters 0 to %d, which came in this order, the next to get the lock was %d, want %d", lined-1, got, i)
+			f.Errorf("of waiters 0 to %d, which came in this order, the next to get the lock was %d, want %d",
+				waitersInLine-1, got, i)
 		}
 	}
 }
@@ -70,6 +72,7 @@ func fencesGrow(f *fixture) {
 	if !f.promises.SurvivesCrash {
 		return
 	}
+
 	dead := f.brief()
 	last = f.fence(f.acquire(dead), last)
 	f.abandon(dead)
@@ -107,17 +110,19 @@ func (f *fixture) read(l *locker) *lock.Lease {
 func readersShareWritersDoNot(f *fixture) {
 	writer := f.worker()
 	one, other := f.read(f.worker()), f.read(f.worker())
-	f.held(writer, "while two readers hold it")
+	f.checkHeld(writer, "while two readers hold it")
 	f.release(one)
-	f.held(writer, "while a reader holds it")
+	f.checkHeld(writer, "while a reader holds it")
 	f.release(other)
+
 	lease := f.try(writer, "when the readers have gone")
-	f.held(f.worker(), "while a writer holds it")
+	f.checkHeld(f.worker(), "while a writer holds it")
 	late := f.waiter(Worker{Timeout: 30 * time.Millisecond}, shared)
-	f.Ends(late.Call, f.Patience, "a reader with a time-out of 30ms")
+	f.AwaitEnd(late.Call, f.Patience, "a reader with a time-out of 30ms")
 	if !errors.Is(late.Err, lock.ErrTimeout) {
 		f.Errorf("a reader while a writer holds the lock: %v, want %v", late.Err, lock.ErrTimeout)
 	}
+
 	reader := f.waiter(Worker{}, shared)
 	f.release(lease)
 	f.gets(reader, "a reader after the writer's release")
@@ -127,18 +132,21 @@ func readersShareWritersDoNot(f *fixture) {
 // the other one's lease counts.
 func leaseOfAReaderIsItsOwn(f *fixture) {
 	if !f.promises.Shared {
-		f.Needless("it has no readers")
+		f.NotApplicable("it has no readers")
 	}
 	if f.factory.Renewing {
-		f.Needless("its leases renew themselves")
+		f.NotApplicable("its leases renew themselves")
 	}
 	long, _ := f.read(f.worker()), f.read(f.brief())
+
 	writer := f.worker()
-	for end := time.Now().Add(3 * f.factory.TTL); time.Now().Before(end); time.Sleep(f.factory.TTL / 16) {
-		f.held(writer, "while a reader with a long lease holds it, and the lease of one that came later ends")
+	end := time.Now().Add(3 * f.factory.TTL)
+	for time.Now().Before(end) {
+		f.checkHeld(writer, "while a reader with a long lease holds it, and the lease of one that came later ends")
+		time.Sleep(f.factory.TTL / 16)
 	}
 	f.release(long)
-	f.free(writer, "when one reader has left, and the lease of the other has ended")
+	f.checkFree(writer, "when one reader has left, and the lease of the other has ended")
 }
 
 // handovers is how often readers hand the lock to each other, within a second, before
@@ -152,11 +160,13 @@ func waitingWriterIsServed(f *fixture) {
 	workers := [2]*locker{f.open(brief), f.open(brief)}
 	held := f.read(f.worker())
 	writer := f.waiter(Worker{}, lock.Locker.Acquire)
+
 	tick := time.Tick(time.Second / handovers)
 	for i := range handovers {
 		ctx, cancel := context.WithTimeout(f.Ctx, f.Patience)
 		next, err := shared(workers[i%len(workers)], ctx, f.name)
 		cancel()
+
 		f.release(held)
 		if err != nil { // kept out
 			f.gets(writer, "a writer when the readers have gone")
@@ -192,7 +202,7 @@ func leftLeaseExpires(f *fixture) {
 	holder, other := f.brief(), f.worker()
 	lease := f.acquire(holder)
 	if lease.Abandon == nil {
-		if f.factory.Renewing && !f.factory.plain {
+		if f.factory.Renewing && !f.factory.adapted {
 			f.Unchecked("its leases have no Abandon, which would end their renewal")
 		}
 		return // nothing has to be ended: see abandonedLeaseExpires
@@ -203,8 +213,8 @@ func leftLeaseExpires(f *fixture) {
 
 func crashedWaiterIsPassedOver(f *fixture) {
 	f.needsCrash()
-	for try, ttl := 0, f.factory.TTL; try < attempts; try, ttl = try+1, 2*ttl {
-		// On a slow machine the session of the first may end before the other waits.
+	ttl := f.factory.TTL
+	for try := range attempts {
 		f.name = newName()
 		lease := f.acquire(f.worker())
 		dead := f.waiter(Worker{TTL: ttl}, lock.Locker.Acquire)
@@ -213,8 +223,11 @@ func crashedWaiterIsPassedOver(f *fixture) {
 		if known {
 			f.crash(dead.locker)
 		}
+
+		// On a slow machine the session of the first may end before the other waits, and those
+		// who wait may take the lease for over after their own TTL.
+		ttl *= 2
 		err := lease.Release(f.Ctx)
-		// those who wait may take it for over after their own TTL
 		if errors.Is(err, lock.ErrLost) && try < attempts-1 {
 			continue
 		}
@@ -225,6 +238,7 @@ func crashedWaiterIsPassedOver(f *fixture) {
 			f.gets(next, "a waiter behind one that crashed")
 			return
 		}
+
 		if f.factory.Queued == nil && !dead.known {
 			break
 		}
@@ -236,6 +250,7 @@ func lostLeaseIsCancelled(f *fixture) {
 	if f.factory.Lose == nil {
 		f.Unchecked("there is no hook Lose")
 	}
+
 	lease := f.acquire(f.brief())
 	f.factory.Lose(f.TB, f.name)
 	select {
@@ -246,28 +261,31 @@ func lostLeaseIsCancelled(f *fixture) {
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
 		f.Errorf("the lease's context ended with cause %v, want ErrLost", cause)
 	}
-	f.lost(lease, "after the loss")
+	f.checkLost(lease, "after the loss")
 }
 
 func worksWhileAMinorityIsDown(f *fixture) {
 	if f.factory.StopNode == nil {
 		f.Unchecked("there is no hook StopNode")
 	}
+
 	holder, other := f.worker(), f.worker()
 	lease := f.acquire(holder)
 	start := f.factory.StopNode(f.TB)
-	f.heldDespite(other, "a held lock while a minority of the servers is down")
+	f.checkHeldDespite(other, "a held lock while a minority of the servers is down")
 	f.release(lease)
+
 	lease = f.acquire(other)
-	f.heldDespite(holder, "a lock that was taken while a minority of the servers is down")
+	f.checkHeldDespite(holder, "a lock that was taken while a minority of the servers is down")
 	f.release(lease)
+
 	start()
 	f.release(f.acquire(holder))
 }
 
-// heldDespite is as held, for a worker whose server may be stopped: Try may fail until
+// checkHeldDespite is as checkHeld, for a worker whose server may be stopped: Try may fail until
 // the worker finds another one.
-func (f *fixture) heldDespite(l lock.Locker, why string) {
+func (f *fixture) checkHeldDespite(l lock.Locker, why string) {
 	f.Helper()
 	var err error
 	suite.Repeat(f.Patience, func() bool {
@@ -289,17 +307,21 @@ func wrongClocksDoNoHarm(f *fixture) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		f.name = newName()
 		clock := func() time.Time { return time.Now().Add(off) }
-		right, other, wrong := f.worker(), f.worker(), f.open(Worker{Now: clock})
+		right, other := f.worker(), f.worker()
+		wrong := f.open(Worker{Now: clock})
+
 		held := f.acquire(right)
 		if err := f.keptOut(other); err != nil {
 			f.Unchecked("Try does not work with a right clock either: " + err.Error())
 		}
-		f.held(wrong, "a client whose clock is wrong, and the lock is held")
+		f.checkHeld(wrong, "a client whose clock is wrong, and the lock is held")
 		f.release(held)
+
 		lease := f.try(wrong, "a client whose clock is wrong, and the lock is free")
-		f.held(right, "held by a client whose clock is wrong")
+		f.checkHeld(right, "held by a client whose clock is wrong")
 		f.release(lease)
-		f.free(right, "released by a client whose clock is wrong")
+		f.checkFree(right, "released by a client whose clock is wrong")
+
 		if f.promises.SurvivesCrash {
 			wrong = f.open(Worker{Now: clock, TTL: f.factory.TTL})
 			f.acquire(wrong) // which also begins a session that has ended meanwhile

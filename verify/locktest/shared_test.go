@@ -41,6 +41,7 @@ func readers(read, write *redis.Script) Open {
 		if w.Shared {
 			take = read
 		}
+
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token, keys := rand.Text(), []string{name + ":readers", name}
 			unlock := func(ctx context.Context) error { return leave.Run(ctx, rdb, keys, token).Err() }
@@ -69,7 +70,7 @@ func TestExploreShared(t *testing.T) {
 			without(t, name != "a lease for all")
 			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1}
 			var found []verify.Harm
-			for _, r := range explored(t, sharedWorks, test.open, bounds) {
+			for _, r := range searchAll(t, sharedWorks, test.open, bounds) {
 				for _, f := range r.Found {
 					sound := test.harm == verify.Outlived
 					if sound && f.Harm != verify.Outlived {
@@ -79,6 +80,7 @@ func TestExploreShared(t *testing.T) {
 				}
 				t.Log(r.Bound())
 			}
+
 			if !slices.Contains(found, test.harm) {
 				t.Errorf("%s is not found", test.harm)
 			}

@@ -40,6 +40,7 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 		if err != nil && !k.leaks {
 			return nil, err
 		}
+
 		holds, stop := context.WithCancel(life)
 		done := make(chan struct{})
 		var guard sync.Mutex
@@ -55,10 +56,12 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 				}
 			}
 		}()
+
 		if err != nil {
 			stop = func() {} // nobody calls it: the flaw
 			return nil, err
 		}
+
 		return func(ctx context.Context) error {
 			if k.guards {
 				guard.Lock()
@@ -82,6 +85,7 @@ func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		if err := rdb.RPush(ctx, queue, token).Err(); err != nil {
 			return nil, err
 		}
+
 		for err := errHeld; ; {
 			first, _ := rdb.LIndex(ctx, queue, 0).Result()
 			if first == token {
@@ -96,10 +100,10 @@ func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// told waits for a message of the client that releases. looks says that it looks once
+// notified waits for a message of the client that releases. looks says that it looks once
 // more after it has subscribed: else it may miss the message, as clients of redis/rueidis
 // did before pull request 604.
-func told(looks bool) Open {
+func notified(looks bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
@@ -113,11 +117,13 @@ func told(looks bool) Open {
 			if err := setPX(ctx, rdb, name, token, w); err != errHeld {
 				return unlock, err
 			}
+
 			messages := rdb.Subscribe(ctx, name+":free")
 			defer messages.Close()
 			if _, err := messages.Receive(ctx); err != nil {
 				return nil, err
 			}
+
 			if looks {
 				if err := setPX(ctx, rdb, name, token, w); err != errHeld {
 					return unlock, err
@@ -140,6 +146,7 @@ func popped(late bool) Open {
 			if err == errHeld {
 				_ = rdb.BLPop(ctx, time.Second, signal).Err()
 			}
+
 			return func(ctx context.Context) error {
 				err := compareAndDelete(ctx, rdb, name, token, w)
 				if err == nil {
@@ -164,6 +171,7 @@ func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
 			if err != errHeld {
 				return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
 			}
+
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -205,6 +213,7 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
 	often, small := lease/3, redis.Options{PoolSize: 1}
 	leaks := watched{options: redis.Options{MaxRetries: -1}, renewal: renewed, every: often, leaks: true}
+
 	for name, test := range map[string]struct {
 		open Open
 		harm verify.Harm // NoHarm: none
@@ -217,8 +226,8 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
 		"watchdog looks only":    {watched{renewal: looks, every: often}.open, verify.TwoHolders, explore.Bounds{}},
 		"watchdog leaks":         {leaks.open, verify.LockedOut, explore.Bounds{Faults: 1}},
-		"message, looks again":   {told(true), verify.NoHarm, none},
-		"message":                {told(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
+		"message, looks again":   {notified(true), verify.NoHarm, none},
+		"message":                {notified(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"list":                   {popped(false), verify.NoHarm, none},
 		"list that is deleted":   {popped(true), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"jitter and a name":      {jittered, verify.NoHarm, none},
@@ -234,7 +243,8 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 			bounds.Total = 1
 			fewest := explore.Bounds{Preemptions: 9, Faults: 9}
 			var all string
-			for _, r := range explored(t, works, test.open, bounds) {
+
+			for _, r := range searchAll(t, works, test.open, bounds) {
 				for _, f := range r.Found {
 					if f.Harm == test.harm && f.Preemptions+f.Faults < fewest.Preemptions+fewest.Faults {
 						fewest.Preemptions, fewest.Faults = f.Preemptions, f.Faults
@@ -245,6 +255,7 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 				}
 				all += r.Bound() + "\n"
 			}
+
 			if test.harm == verify.NoHarm {
 				return
 			}

@@ -1,5 +1,5 @@
-// Package markettest tests a market.Purchaser: Check and Run are its conformance suite,
-// and Explore goes through its schedules. A few lines run them:
+// Package markettest tests a market.Purchaser: [Check] and [Run] are its conformance suite,
+// and [Explore] goes through its schedules. A few lines run them:
 //
 //	open := func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 //		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
@@ -11,15 +11,19 @@
 // Each test trades in a market of its own, audits it when the workers are done, removes
 // it, and checks that nothing is left under its prefix. Workers that meet are held at
 // their connections, before each of their requests.
+//
+// No test needs a server: Check and Run start one, a private redis-server if one is
+// installed, else miniredis, and Explore has one in memory.
 package markettest
 
 import (
 	"iter"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // A Factory makes the Purchasers to be tested, and says what they promise.
@@ -44,55 +48,34 @@ type Factory struct {
 	SharedAccounts bool
 }
 
-type check = suite.Check[*fixture]
-
-// Check is a first answer about a purchase of your own, which should be safe for workers
-// that spend from one account at the same time. It needs no server, because it starts
-// one: a private redis-server if one is installed, else miniredis. Purchasers with locks
-// need [Run], and its Factory.
+// Check tests a purchase of your own that takes no locks, and should be safe for workers
+// that spend from one account at the same time. It is [Run] of a Factory that promises
+// that.
 func Check(t *testing.T, open market.Open) {
 	t.Helper()
-	Run(t, suite.Server(t), Factory{Open: open, SharedAccounts: true})
+	Run(t, Factory{Open: open, SharedAccounts: true})
 }
 
-// Run tests the factory's Purchasers on a server, each behaviour as a subtest. It
-// skips what they do not promise.
-func Run(t *testing.T, s *backend.Server, factory Factory) { newSuite(s, factory).Run(t) }
+// Run tests the factory's Purchasers, each behaviour as a subtest. It skips what they do
+// not promise.
+func Run(t *testing.T, factory Factory) {
+	t.Helper()
+	purchasers.Run(t, suite.Server(t), purchasers.Factory(factory))
+}
 
-func newSuite(s *backend.Server, factory Factory) suite.Suite[*fixture] {
-	return suite.Suite[*fixture]{
-		Checks: checks, Patience: opTimeout,
-		Made: func(promise string) bool {
-			return !factory.Unprotected && (promise == together || factory.SharedAccounts)
-		},
-		Open: func(f *suite.Fixture, _ check) *fixture { return newFixture(f, s, factory) },
+// Explore goes through every schedule of the Purchasers that open makes within bounds, as
+// package explore says, in several small markets: two clients that want one item, or spend
+// from one account, an item that is sold twice, and three clients. Those get one preemption
+// and one fault at most. Its test must not be parallel. The test fails if the audit of a
+// market finds something, with the shortest schedule to it.
+func Explore(t *testing.T, open market.Open, b explore.Bounds) {
+	t.Helper()
+	for _, m := range purchasers.Markets() {
+		if m.LockServers > 0 {
+			continue // it is one-item with servers that such purchasers do not know of
+		}
+
+		m.Resends = false // a Purchaser brings a client of its own, which decides that itself
+		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
 	}
-}
-
-// What may be promised: that workers may trade at the same time, and also spend
-// from one account.
-const (
-	together = "workers at the same time"
-	shared   = "a shared account"
-)
-
-const (
-	seller = market.UserID(1)
-	buyer  = market.UserID(2)
-)
-
-// opening is that of each check's market, but for random sequences, which have trio.
-// Most checks use two accounts.
-var opening = market.Opening{Accounts: 1 + tradeSellers + tradeBuyers, Funds: 100}
-
-var checks = []check{
-	{Name: "purchase moves the item and the coins", Run: purchaseMovesItemAndCoins},
-	{Name: "operations leave no lock and no WATCH behind", Run: operationsLeaveNothingBehind},
-	{Name: "any sequence ends as in the reference", Run: sequenceMatchesReference},
-	{Name: "context that has ended applies nothing", Run: endedContextAppliesNothing},
-	{Name: "cancellation at any step keeps the market whole", Run: cancellationAtAnyStep},
-	{Name: "cancellation ends a wait", Promise: together, Run: cancellationEndsAWait},
-	{Name: "one of many orders of an item is applied", Promise: together, Run: oneOrderIsApplied},
-	{Name: "many trade at the same time", Promise: together, Run: manyTrade},
-	{Name: "shared account is not overdrawn", Promise: shared, Run: accountIsNotOverdrawn},
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/suite/locks"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/library"
@@ -29,7 +30,7 @@ func TestLibrariesConform(t *testing.T) {
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
 			t.Parallel()
-			r := locktest.Redis{Kind: library.Kind, TTL: library.ttl}
+			r := locks.OnRedis{Kind: library.Kind, TTL: library.ttl}
 			testkit.Each(t, func(t *testing.T, s *backend.Server) {
 				t.Parallel()
 				r := r
@@ -48,7 +49,7 @@ func TestLibrariesConform(t *testing.T) {
 }
 
 // conforms runs the suite. A library reads its clock itself: see TestLibrariesTrustNoClock.
-func conforms(t *testing.T, r locktest.Redis) {
+func conforms(t *testing.T, r locks.OnRedis) {
 	t.Helper()
 	r.Parallel = true
 	if unchecked := locktest.Run(t, r.Factory(t)).Unchecked(); !slices.Equal(unchecked, []string{"clock-independent"}) {
@@ -64,7 +65,7 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
 			t.Parallel()
-			factory := locktest.Redis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
+			factory := locks.OnRedis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
 			right := factory.Open(t, locktest.Worker{TTL: ttl, Timeout: time.Minute})
 			slow := func(want error) {
 				t.Helper()
@@ -93,7 +94,7 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 // A library polls as often as the locks of package lock do, and counts its polls.
 func TestLibrariesCountPolls(t *testing.T) {
 	for _, library := range libraries {
-		factory := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
+		factory := locks.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
 		holder := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: time.Minute})
 		if _, err := holder.Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func TestLibrariesCountPolls(t *testing.T) {
 // A library gives up after as many tries as there may be, as the locks of package lock do.
 func TestLibrariesCountTries(t *testing.T) {
 	for _, library := range libraries {
-		r := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
+		r := locks.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
 		factory, w := r.Factory(t), locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
 		if _, err := factory.Open(t, w).Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
@@ -140,7 +141,7 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 				if library.Name == "redislock" {
 					params["lost-reply"] = "released"
 				}
-				l := locktest.Redis{Server: proxy.Server(), Kind: library.Kind, Params: params}.Factory(t).Open(t,
+				l := locks.OnRedis{Server: proxy.Server(), Kind: library.Kind, Params: params}.Factory(t).Open(t,
 					locktest.Worker{TTL: time.Minute, Timeout: time.Minute})
 				again := func() {
 					lease, err := l.Try(t.Context(), "item")

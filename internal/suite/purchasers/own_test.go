@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"
@@ -107,6 +107,7 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 			case c.harm == "" || len(r.Found) == 0:
 				t.Fatalf("it should find %q:\n%s", c.harm, r)
 			}
+
 			f := r.Found[0]
 			if f.Harm != c.harm || f.Preemptions != c.preemptions || f.Faults != c.faults ||
 				!strings.Contains(r.String(), c.says) {
@@ -129,10 +130,11 @@ func TestBackgroundWorkEndsWithTheWorker(t *testing.T) {
 		}()
 		return p, both{waits(ended), closer}, err
 	}
+
 	bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Die, explore.Drop}}
 	Markets()[0].Explore(t, t.Name(), open, bounds)
 	c := named(t, "purchase moves the item and the coins")
-	newSuite(testkit.Embedded(t), Factory{Open: open}).On(t, c, func(suite.Result) {})
+	newSuite(testkit.Embedded(t), Factory{Open: open}).RunOne(t, c, func(suite.Result) {})
 }
 
 // waits is a closer that waits until a goroutine has ended.
@@ -149,8 +151,8 @@ func TestCheckHoldsAPool(t *testing.T) {
 	factory := Factory{Open: purchaseOver(t, redis.Options{}, watchApart)}
 	c := named(t, "one of many orders of an item is applied")
 	server := testkit.Local(t)
-	failed, said := try(t, func(t testing.TB) { newSuite(server, factory).On(t, c, func(suite.Result) {}) })
-	if !failed || !strings.Contains(said, "held between its request") {
-		t.Errorf("it should fail with two orders that were applied; failed: %t, said:\n%s", failed, said)
+	failed, messages := try(t, func(t testing.TB) { newSuite(server, factory).RunOne(t, c, func(suite.Result) {}) })
+	if !failed || !strings.Contains(messages, "held between its request") {
+		t.Errorf("it should fail with two orders that were applied; failed: %t, said:\n%s", failed, messages)
 	}
 }

@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"
@@ -23,6 +23,7 @@ func opened(t testing.TB, text string, spoil func(spoiler, market.Purchaser) mar
 	if spoil == nil {
 		return Factory{SharedAccounts: true, Open: spec.OpenFor}
 	}
+
 	return Factory{SharedAccounts: true, Open: func(ctx context.Context, w market.Worker) (
 		market.Purchaser, io.Closer, error) {
 		p, closer, err := spec.OpenFor(ctx, w)
@@ -109,8 +110,8 @@ func afterCancellation(lease time.Duration) spoiled {
 
 var errUnknown = errors.New("the reply did not come")
 
-// instead makes a purchase that was refused for one reason do something else.
-func instead(of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {
+// afterRefusal makes a purchase that was refused for one reason do something else.
+func afterRefusal(of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {
 	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 		err := s.goodPurchase(ctx, o)
 		if errors.Is(err, of) {

@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"cmp"
@@ -24,21 +24,6 @@ import (
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
-
-// Explore goes through every schedule of the Purchasers that open makes within bounds, as
-// package explore says, in each of Markets whose locks have no servers of their own. It
-// needs no server, and its test must not be parallel. The test fails if the audit finds
-// something, with the shortest schedule to it.
-func Explore(t *testing.T, open market.Open, b explore.Bounds) {
-	t.Helper()
-	for _, m := range Markets() {
-		if m.LockServers > 0 { // it is one-item with servers that such purchasers do not know of
-			continue
-		}
-		m.Resends = false // a Purchaser brings a client of its own, which decides that itself
-		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
-	}
-}
 
 // Explore goes through every schedule of this market's program. Three clients get one
 // preemption and fault at most.
@@ -100,24 +85,36 @@ func Markets() []Market {
 	lists := ordered("Seller", 0, 1)
 	// Alice buys for user 2, then for the seller, which lists it again: the market
 	// comes back to its start.
-	there := Trader{"Alice", []market.Order{trade(1, seller, 2), trade(1, 2, 0), trade(1, 2, seller), trade(1, seller, 0)}}
+	thereAndBack := Trader{"Alice", []market.Order{
+		trade(1, seller, 2),
+		trade(1, 2, 0),
+		trade(1, 2, seller),
+		trade(1, seller, 0),
+	}}
+
 	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
 		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
 		{Name: "locks-apart", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 1},
 		{Name: "three-masters", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 3},
-		{Name: "relisted", Funds: 100, Listed: 1, Traders: []Trader{there, bob}, Resends: true},
+		{Name: "relisted", Funds: 100, Listed: 1, Traders: []Trader{thereAndBack, bob}, Resends: true},
 		{Name: "listing", Funds: 100, Traders: []Trader{lists, alice, bob}},
 		{Name: "three-buyers", Funds: 100, Listed: 1, Traders: []Trader{alice, bob, carol}},
 	}
+
 	for i := range all {
-		all[i].Lease, all[i].Reply, all[i].Patience = explore.Lease, explore.Reply, 4*explore.Lease
+		all[i].Lease = explore.Lease
+		all[i].Reply = explore.Reply
+		all[i].Patience = 4 * explore.Lease
 		if len(all[i].Traders) > 2 {
 			continue
 		}
+
 		long := all[i]
 		long.Name += "-long-leases"
-		long.Lease, long.Reply, long.Patience = 4*time.Second, 1500*time.Millisecond, 8*time.Second
+		long.Lease = 4 * time.Second
+		long.Reply = 1500 * time.Millisecond
+		long.Patience = 8 * time.Second
 		all = append(all, long)
 	}
 	return all
@@ -137,20 +134,19 @@ func Named(name string) (Market, bool) {
 func (m Market) Program(subject string, open market.Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
 	judged := map[string][]verify.Violation{}
+
 	return explore.Program{
-		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
-		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
+		Name:        m.Name,
+		Subject:     subject,
+		Prefix:      keys.Prefix(),
+		LockServers: m.LockServers,
+		Lease:       m.Lease,
+		Reply:       m.Reply,
+		Resends:     m.Resends,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.Seed(func(command ...any) { s.Do(command...) }, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
-			trial := &explore.Trial{Judge: run.judge, Vacuous: run.plain}
-			for _, t := range m.Traders {
-				c := &trader{Trader: t}
-				run.traders = append(run.traders, c)
-				do := func(ctx context.Context, s *explore.Session) string { return c.do(ctx, s, keys, open) }
-				trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: do})
-			}
-			return trial
+			return run.trial(open)
 		},
 	}
 }
@@ -185,75 +181,102 @@ func (m Market) accounts() int {
 	return int(last)
 }
 
+// A trading is one schedule, and what its clients have done in it.
 type trading struct {
 	Market
 	keys    market.Keys
 	traders []*trader
-	// By how it ended and what was told: a few ends of very many schedules.
+	// What was found, by how a schedule ended and what its clients were answered: a few ends
+	// of very many schedules.
 	judged map[string][]verify.Violation
+}
+
+func (r *trading) trial(open market.Open) *explore.Trial {
+	trial := &explore.Trial{Judge: r.judge, Vacuous: r.vacuous}
+	for _, t := range r.Traders {
+		c := &trader{Trader: t}
+		r.traders = append(r.traders, c)
+		run := func(ctx context.Context, s *explore.Session) string { return c.run(ctx, s, r.keys, open) }
+		trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: run})
+	}
+	return trial
 }
 
 type trader struct {
 	Trader
-	ledger market.Ledger
-	told   []string // of each trade
-	failed error    // why it could not trade
+	ledger  market.Ledger
+	answers []string // to each trade
+	failed  error    // why it could not trade
 }
 
-// do makes the client's purchaser, and trades for as long as it is told yes.
-func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open market.Open) string {
-	w := market.Worker{
+// run makes the client's purchaser, and trades for as long as the answer is yes.
+func (c *trader) run(
+	ctx context.Context, s *explore.Session, keys market.Keys, open market.Open,
+) string {
+	purchaser, closer, err := open.For(ctx, market.Worker{
 		Client:      market.Client{Number: s.Number(), Dial: s.Connect, Now: s.Now},
 		LockServers: s.LockServers(),
 		Keys:        keys,
 		Resends:     s.Resends(),
-	}
-	purchaser, closer, err := open.For(ctx, w)
+	})
 	if err != nil {
 		c.failed = fmt.Errorf("open the purchaser: %w", err)
 		return c.failed.Error()
 	}
 	defer closer.Close()
-	var told []string
-	for i, t := range c.Trades {
-		told = append(told, c.trade(ctx, s, purchaser, t))
-		if c.told[i] != yes {
+
+	var log []string
+	for _, o := range c.Trades {
+		answer := c.trade(ctx, s, purchaser, o)
+		log = append(log, fmt.Sprintf("is item %d %s? %s", o.Item, participle(o), answer))
+		if answer != yes {
 			break
 		}
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(log, "; ")
 }
 
-const yes = "yes" // what a client is told
-
-func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order) string {
-	_, err := deal(ctx, purchaser, o)
-	told, what := yes, "bought"
+// participle is what an applied trade has done to its item.
+func participle(o market.Order) string {
 	if o.Buyer == 0 {
-		what = "listed"
+		return "listed"
 	}
+	return "bought"
+}
+
+const yes = "yes" // the answer to a trade that was applied
+
+func (c *trader) trade(
+	ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order,
+) (answer string) {
+	_, err := deal(ctx, purchaser, o)
 	switch {
 	case s.Died():
-		err, told = errors.New("the client died"), "it has died"
+		err = errors.New("the client died")
+		answer = "it has died"
+	case err == nil:
+		answer = yes
 	case market.Refused(err):
-		told = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
-	case err != nil:
-		told = "it is not known"
+		answer = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
+	default:
+		answer = "it is not known"
 	}
-	c.told = append(c.told, told)
+
+	c.answers = append(c.answers, answer)
 	note(&c.ledger, o, err)
-	return fmt.Sprintf("is item %d %s? %s", o.Item, what, told)
+	return answer
 }
 
-func (r *trading) plain() error {
-	var told []string
+// vacuous is an error if nothing was traded without a fault.
+func (r *trading) vacuous() error {
+	var answers []string
 	for _, c := range r.traders {
-		told = append(told, c.told...)
-		if c.failed != nil || slices.Contains(c.told, yes) {
+		answers = append(answers, c.answers...)
+		if c.failed != nil || slices.Contains(c.answers, yes) {
 			return c.failed
 		}
 	}
-	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", told)
+	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", answers)
 }
 
 // judge audits the market. Nearly all schedules end in one of a few ways, and
@@ -265,8 +288,9 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 	}
 	end.WriteString(s.Do("ZRANGE", r.keys.Market(), "0", "-1", "WITHSCORES") + s.Do("KEYS", "*"))
 	for _, c := range r.traders {
-		end.WriteString(strings.Join(c.told, " ") + "\n")
+		end.WriteString(strings.Join(c.answers, " ") + "\n")
 	}
+
 	found, known := r.judged[end.String()]
 	if !known {
 		found = r.judgeEnd(s)
@@ -280,7 +304,7 @@ func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 	conn, err := dialer.Dial(ctx)
 	if err != nil {
-		return unaudited(err)
+		return notAudited(err)
 	}
 	defer conn.Close()
 	var ledgers []*market.Ledger
@@ -290,8 +314,9 @@ func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	return r.Audit(ctx, conn.Client, r.keys, ledgers...)
 }
 
-func unaudited(err error) []verify.Violation {
-	return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
+func notAudited(err error) []verify.Violation {
+	why := "the market cannot be audited: " + err.Error()
+	return []verify.Violation{{Harm: verify.Unexplained, Text: why}}
 }
 
 // Audit is one violation of all that the market's own audit finds, under the name of the
@@ -305,18 +330,20 @@ func (m Market) Audit(
 		rest = append(rest, id)
 	}
 	if err := rdb.SAdd(ctx, keys.Inventory(seller), rest...).Err(); err != nil {
-		return unaudited(err)
+		return notAudited(err)
 	}
+
 	var first market.Ledger
 	first.Minted(1, seller, nil)
 	for _, l := range m.listed() {
 		first.Listed(l, nil)
 	}
 	opening := market.Opening{Accounts: m.accounts(), Funds: m.Funds}
-	result, err := market.Audit(ctx, rdb, keys, opening, append([]*market.Ledger{&first}, ledgers...)...)
+	ledgers = append([]*market.Ledger{&first}, ledgers...)
+	result, err := market.Audit(ctx, rdb, keys, opening, ledgers...)
 	switch {
 	case err != nil:
-		return unaudited(err)
+		return notAudited(err)
 	case result.OK():
 		return nil
 	}
@@ -333,67 +360,78 @@ var ErrElsewhere = errors.New("its lock needs other servers")
 // clients, and few polls, since each is a point of the schedule. The error wraps
 // strategies.ErrSpec or ErrElsewhere.
 func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, error) {
-	short := map[param.Role]time.Duration{param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience}
 	spec, err := c.Parse(text)
 	if err != nil {
 		return spec, err
 	}
+
+	times := map[param.Role]time.Duration{
+		param.Lease:   m.Lease,
+		param.Poll:    m.Lease * 3 / 10,
+		param.Timeout: m.Patience,
+	}
 	has := lock.NeedsNothing
 	if m.LockServers > 1 {
 		has = lock.NeedsMasters
-		short[param.Poll] *= 2 // each try is a request to each of them, and another to give back
+		times[param.Poll] *= 2 // each try is a request to each of them, and another to give back
 	}
 	if kind, _ := spec.Lock(); kind.Needs != has {
 		needs := cmp.Or(string(kind.Needs), "one Redis")
 		return spec, fmt.Errorf("%s cannot be explored in %s: %w: %s", spec, m.Name, ErrElsewhere, needs)
 	}
+
 	var params []string
 	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
 		params = append(params, "jitter=0")
 	}
-	return Shortened(c, spec, short, params...), nil
+	return WithDefaults(c, spec, times, params...), nil
 }
 
-// Shortened is a spec with other values of parameters that it does not give:
-// those of some roles, and params.
-func Shortened(
-	c strategies.Catalogue, spec strategies.Spec, short map[param.Role]time.Duration, params ...string,
+// WithDefaults is a spec with other defaults of its parameters: times for those of some
+// roles, and params. What the spec says itself stays.
+func WithDefaults(
+	c strategies.Catalogue, spec strategies.Spec, times map[param.Role]time.Duration, params ...string,
 ) strategies.Spec {
 	for _, p := range spec.Params() {
-		if value, shortened := short[p.Role]; shortened {
+		if value, set := times[p.Role]; set {
 			params = append(params, p.Name+"="+value.String())
 		}
 	}
+
 	for _, p := range params {
 		with, err := c.Parse(spec.String() + ":" + p)
-		if err == nil { // it does not give the parameter
+		if err == nil { // else the spec says it already
 			spec = with
 		}
 	}
 	return spec
 }
 
-// Broken is the promise that a harm in this market breaks; empty: none. A strategy whose
-// lock is exclusive promises that items or accounts stay right without a fault. One
+// BrokenPromise is the promise that a harm in this market breaks; empty: none. A strategy
+// whose lock is exclusive promises that items or accounts stay right without a fault. One
 // without a lock promises it also when clients pause or die, since nothing of it expires.
 // A lock may promise that wrong clocks of clients do no harm.
-func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
-	is, promise := spec.Strategy().Protects, "no item is sold twice, and no coin is lost"
-	protects := is.Items
+func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
+	protects := spec.Strategy().Protects
+	protected, promise := protects.Items, "no item is sold twice, and no coin is lost"
 	if strings.HasPrefix(m.Name, "one-account") {
-		protects, promise = is.Accounts, "an account that several spend from is not overdrawn"
+		protected, promise = protects.Accounts, "an account that several spend from is not overdrawn"
 	}
+
 	_, locks := spec.Lock()
-	promises := spec.Promises()
-	only := func(faults ...explore.Fault) bool {
-		return !slices.ContainsFunc(f.Struck, func(s explore.Fault) bool { return !slices.Contains(faults, s) })
-	}
+	lockPromises := spec.Promises()
 	switch {
-	case !protects || locks && !promises.Exclusive:
-	case only() || !locks && only(explore.Pause, explore.Die):
+	case !protected || locks && !lockPromises.Exclusive:
+		return ""
+	case struckOnlyBy(f), !locks && struckOnlyBy(f, explore.Pause, explore.Die):
 		return promise
-	case only(explore.Clock) && promises.ClockIndependent:
+	case struckOnlyBy(f, explore.Clock) && lockPromises.ClockIndependent:
 		return "clock-independent"
 	}
 	return ""
+}
+
+// struckOnlyBy reports whether no other faults happened in a schedule.
+func struckOnlyBy(f explore.Found, faults ...explore.Fault) bool {
+	return !slices.ContainsFunc(f.Struck, func(s explore.Fault) bool { return !slices.Contains(faults, s) })
 }

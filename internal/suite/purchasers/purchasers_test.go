@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestLeftToItsLease(t *testing.T) {
 		return &leaves
 	})
 	c := named(t, "cancellation at any step keeps the market whole")
-	newSuite(testkit.Local(t), factory).On(t, c, func(suite.Result) {})
+	newSuite(testkit.Local(t), factory).RunOne(t, c, func(suite.Result) {})
 }
 
 func TestBrokenPurchaserIsCaught(t *testing.T) {
@@ -50,8 +50,9 @@ func TestBrokenPurchaserIsCaught(t *testing.T) {
 					spoiled.Purchaser, spoiled.spoiler = p, w
 					return &spoiled
 				})
+
 				c := named(t, name)
-				failed, messages := try(t, func(t testing.TB) { newSuite(s, factory).On(t, c, func(suite.Result) {}) })
+				failed, messages := try(t, func(t testing.TB) { newSuite(s, factory).RunOne(t, c, func(suite.Result) {}) })
 				if !failed || !strings.Contains(messages, b.says) {
 					t.Errorf("it should have failed and said %q; failed: %t, said:\n%s", b.says, failed, messages)
 				}
@@ -145,19 +146,19 @@ var broken = []struct {
 	},
 	{
 		name: "sells at the order's price", spec: "watch", by: property,
-		spoiled: instead(market.ErrPriceChanged, (*spoiled).transfer),
+		spoiled: afterRefusal(market.ErrPriceChanged, (*spoiled).transfer),
 	},
 	{
 		name: "sells on credit", spec: "watch", by: property,
-		spoiled: instead(market.ErrInsufficientFunds, (*spoiled).transfer),
+		spoiled: afterRefusal(market.ErrInsufficientFunds, (*spoiled).transfer),
 	},
 	{
 		name: "sells what is not listed", spec: "watch", by: property,
-		spoiled: instead(market.ErrNotListed, (*spoiled).transfer),
+		spoiled: afterRefusal(market.ErrNotListed, (*spoiled).transfer),
 	},
 	{
 		name: "gives another reason", spec: "watch", by: property,
-		spoiled: instead(market.ErrNotListed, func(*spoiled, context.Context, market.Order) error {
+		spoiled: afterRefusal(market.ErrNotListed, func(*spoiled, context.Context, market.Order) error {
 			return market.ErrInsufficientFunds
 		}),
 	},

@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"
@@ -45,19 +45,20 @@ type fixture struct {
 func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixture {
 	s.Helper()
 	f := &fixture{Fixture: s, server: server, factory: factory}
+
 	var err error
 	f.keys, err = market.NewKeys("markettest:{" + rand.Text() + "}:")
-	f.works(err)
+	f.must(err)
 	f.conn, err = server.Dialer(f.keys.Prefix()).Dial(f.Ctx)
-	f.works(err)
+	f.must(err)
 	f.Cleanup(func() { _ = f.conn.Close() }) // a test may have closed it
 	f.seed(opening)
 	f.Cleanup(f.close)
 	return f
 }
 
-// works ends the check if the suite itself cannot go on.
-func (f *fixture) works(err error) {
+// must ends the check if the suite itself cannot go on.
+func (f *fixture) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -66,15 +67,17 @@ func (f *fixture) works(err error) {
 
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
-	f.opening, f.ledgers, f.seeded = o, []*market.Ledger{new(market.Ledger)}, true
-	f.works(marketstore.Seed(f.Ctx, f.conn, f.keys, f.opening))
+	f.opening = o
+	f.ledgers = []*market.Ledger{new(market.Ledger)}
+	f.seeded = true
+	f.must(marketstore.Seed(f.Ctx, f.conn, f.keys, f.opening))
 }
 
 func (f *fixture) mint(owner market.UserID) market.ItemID {
 	f.Helper()
 	first, err := marketstore.Mint(f.Ctx, f.conn, f.keys, owner)
 	f.ledgers[0].Minted(first, owner, err)
-	f.works(err)
+	f.must(err)
 	return first
 }
 
@@ -110,6 +113,7 @@ func (f *fixture) remove() {
 	if err != nil {
 		f.Errorf("the market cannot be removed: %v", err)
 	}
+
 	for _, key := range f.present() {
 		if !f.marks(key) {
 			f.Errorf("after the market was removed there is still %q", key)
@@ -130,7 +134,7 @@ func (f *fixture) present() (keys []string) {
 	for it.Next(f.Ctx) {
 		keys = append(keys, it.Val())
 	}
-	f.works(it.Err())
+	f.must(it.Err())
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -160,7 +164,7 @@ const longestLease = time.Minute
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
-	f.works(err)
+	f.must(err)
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
@@ -174,7 +178,7 @@ const noKey = time.Duration(-2) // what PTTL answers
 func (f *fixture) snapshot() market.Snapshot {
 	f.Helper()
 	s, err := market.ReadSnapshot(f.Ctx, f.conn, f.keys, f.opening.Accounts)
-	f.works(err)
+	f.must(err)
 	return s
 }
 
@@ -200,6 +204,7 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	if err != nil {
 		f.Fatalf("open the purchaser of a worker: %v", err)
 	}
+
 	f.Cleanup(func() {
 		if err := closer.Close(); err != nil {
 			f.Errorf("closing the purchaser of a worker: %v", err)
@@ -256,16 +261,20 @@ func (c *workerConn) Close() error {
 func (w *worker) trade(ctx context.Context, o market.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
+
 	start := time.Now()
 	r, err := deal(ctx, w.purchaser, o)
 	took := time.Since(start)
 	note(w.ledger, o, err)
+
 	if err != nil && !market.Refused(err) {
 		w.fixture.unknown.Store(true)
 	}
+
 	if min(r.LockWait, r.LockHold, r.Thrown) < 0 || r.LockWait+r.LockHold+r.Thrown > took {
-		w.fixture.Errorf("the receipt of an operation that took %s says %s waiting for locks, %s holding them and %s thrown "+
-			"away: none can be negative, and the sum no more than the whole", took, r.LockWait, r.LockHold, r.Thrown)
+		const wrong = "the receipt of an operation that took %s says %s waiting for locks, " +
+			"%s holding them and %s thrown away: none can be negative, and the sum no more than the whole"
+		w.fixture.Errorf(wrong, took, r.LockWait, r.LockHold, r.Thrown)
 	}
 	return err
 }

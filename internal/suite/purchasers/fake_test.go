@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // A harm breaks a promise of a strategy if it comes without a fault, or if it takes no
 // lock and clients only pause or die. After a wrong clock it breaks the promise of a lock
 // that says that clocks may be wrong.
-func TestBroken(t *testing.T) {
+func TestBrokenPromise(t *testing.T) {
 	const pause, die, lose, clock = explore.Pause, explore.Die, explore.Lose, explore.Clock
 	for _, c := range []struct {
 		spec   string
@@ -34,7 +34,7 @@ func TestBroken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if broken := m.Broken(spec, explore.Found{Struck: c.struck}); (broken != "") != c.broken {
+		if broken := m.BrokenPromise(spec, explore.Found{Struck: c.struck}); (broken != "") != c.broken {
 			t.Errorf("%s in %s under %q breaks %q", c.spec, m.Name, c.struck, broken)
 		}
 	}

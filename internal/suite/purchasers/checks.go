@@ -1,4 +1,4 @@
-package markettest
+package purchasers
 
 import (
 	"context"
@@ -38,12 +38,16 @@ func operationsLeaveNothingBehind(f *fixture) {
 	w := f.worker(nil)
 	order := w.lists(item, 30)
 	w.leftNothing("a listing")
-	if err := w.trade(f.Ctx, market.Order{Item: item, Seller: seller, Price: 30}); market.Refused(err) {
+	again := market.Order{Item: item, Seller: seller, Price: 30}
+	if err := w.trade(f.Ctx, again); market.Refused(err) {
 		w.leftNothing("a refused listing")
 	}
+
 	cheaper, unlisted := order, order
-	cheaper.Price, unlisted.Item = 29, item+1
-	for _, o := range []market.Order{cheaper, unlisted, w.lists(item+2, opening.Funds+1), order} {
+	cheaper.Price = 29
+	unlisted.Item = item + 1
+	expensive := w.lists(item+2, opening.Funds+1)
+	for _, o := range []market.Order{cheaper, unlisted, expensive, order} {
 		err := w.trade(f.Ctx, o)
 		w.leftNothing("an order (" + market.Reason(err) + ")")
 	}
@@ -109,11 +113,13 @@ func listing(o market.Order) market.Listing {
 func sequenceMatchesReference(f *fixture) {
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
 	f.remove()
+
 	rapid.Check(f, func(t *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 10, 40).Draw(t, "operations")
 		f.seed(trio)
 		defer f.remove()
 		f.mint(seller)
+
 		reference := marketstore.NewReference(trio)
 		reference.Mint(seller)
 		for i, op := range ops {
@@ -123,6 +129,7 @@ func sequenceMatchesReference(f *fixture) {
 				t.Fatalf("operation %d (%s) returned %v, the reference %v", i+1, op, got, want)
 			}
 		}
+
 		want := reference.Snapshot()
 		if got := f.snapshot(); !reflect.DeepEqual(want, got) {
 			t.Fatalf("the market does not end as the reference (-want +got):\n%s", cmp.Diff(want, got))
@@ -135,58 +142,73 @@ const (
 	// before a lock times out, 10 s.
 	prompt = 5 * time.Second
 
-	// meeting is how long a check lets an order meet a held one if the order neither ends
+	// meetingTime is how long a check lets an order meet a held one if the order neither ends
 	// nor reports that it waits.
-	meeting = 200 * time.Millisecond
+	meetingTime = 200 * time.Millisecond
 )
 
+// A meeting is two orders of which the first is held while the second is made.
+type meeting struct {
+	orders func() [2]market.Order
+	// While the first order is held, and the second has ended or waits.
+	during func(second *suite.Call) // nil: nothing
+	// Checks what became of both.
+	judge func(h *suite.Hold, first, second error)
+}
+
 // meet holds an order before each of its requests, while a worker makes another one,
-// until that has ended or waits. It calls spoil with the second one, lets the first one
-// go on, and calls judge with what became of both.
-func (f *fixture) meet(
-	orders func() [2]market.Order,
-	spoil func(*suite.Call),
-	judge func(h *suite.Hold, first, second error),
-) {
+// until that has ended or waits. Then the first one goes on.
+func (f *fixture) meet(m meeting) {
 	f.Helper()
-	f.AtEach("an order", func(h *suite.Hold) bool {
-		both, waiting := orders(), holdpoint.At(step.Waiting)
-		waiting.Open()
-		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
-		// Only a worker that is connected can be held, and clients connect when
-		// they have to.
-		inVain := both[0]
-		inVain.Item += market.BatchSize - 1
-		_ = first.trade(f.Ctx, inVain)
-		if !h.Arm(first.proxies) {
-			return false
-		}
-		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, both[0]) })
-		if !f.Comes(c, h) {
-			f.applied(c.Err)
-			return false
-		}
-		other := f.Start(func(ctx context.Context) error { return second.trade(ctx, both[1]) })
-		select {
-		case <-waiting.Reached():
-		case <-other.Done:
-		case <-time.After(meeting):
-		}
-		spoil(other)
-		h.Open()
-		f.Ends(c, opTimeout, "an order that was held")
-		f.Ends(other, opTimeout, "an order that met another one")
-		judge(h, c.Err, other.Err)
-		return true
-	})
+	f.HoldAtEach("an order", func(h *suite.Hold) bool { return f.meetAt(h, m) })
+}
+
+// meetAt holds the first order at one point. It reports false if it did not come there.
+func (f *fixture) meetAt(h *suite.Hold, m meeting) bool {
+	f.Helper()
+	both := m.orders()
+	waiting := holdpoint.At(step.Waiting)
+	waiting.Open()
+	first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
+
+	// Only a worker that is connected can be held, and clients connect when they have to:
+	// here for an item that nobody has.
+	absent := both[0]
+	absent.Item += market.BatchSize - 1
+	_ = first.trade(f.Ctx, absent)
+	if !h.Arm(first.proxies) {
+		return false
+	}
+
+	held := f.Start(func(ctx context.Context) error { return first.trade(ctx, both[0]) })
+	if !f.AwaitHold(held, h) {
+		f.applied(held.Err)
+		return false
+	}
+	other := f.Start(func(ctx context.Context) error { return second.trade(ctx, both[1]) })
+	select {
+	case <-waiting.Reached():
+	case <-other.Done:
+	case <-time.After(meetingTime):
+	}
+	if m.during != nil {
+		m.during(other)
+	}
+
+	h.Open()
+	f.AwaitEnd(held, opTimeout, "an order that was held")
+	f.AwaitEnd(other, opTimeout, "an order that met another one")
+	m.judge(h, held.Err, other.Err)
+	return true
 }
 
 // one checks that one of two orders that met was applied, and the other one refused.
 func (f *fixture) one(h *suite.Hold, first, second error) {
 	f.Helper()
 	if (first == nil) == (second == nil) || !market.Refused(errors.Join(first, second)) {
-		f.Errorf("of two orders, the first held %s while the second was made, one is to be applied and one refused: %v; %v",
-			h, first, second)
+		const wrong = "of two orders, the first held %s while the second was made, " +
+			"one is to be applied and one refused: %v; %v"
+		f.Errorf(wrong, h, first, second)
 	}
 }
 
@@ -197,34 +219,38 @@ func (f *fixture) sameItem() [2]market.Order {
 	return [2]market.Order{first, second}
 }
 
-func oneOrderIsApplied(f *fixture) { f.meet(f.sameItem, func(*suite.Call) {}, f.one) }
+func oneOrderIsApplied(f *fixture) { f.meet(meeting{orders: f.sameItem, judge: f.one}) }
 
 func accountIsNotOverdrawn(f *fixture) {
-	f.meet(func() [2]market.Order {
+	orders := func() [2]market.Order {
 		f.close() // in the next market the account is full again
 		f.seed(opening)
 		item, w := f.mint(seller), f.worker(nil)
 		return [2]market.Order{w.lists(item, opening.Funds*2/3), w.lists(item+1, opening.Funds*2/3)}
-	}, func(*suite.Call) {}, func(h *suite.Hold, first, second error) {
+	}
+	judge := func(h *suite.Hold, first, second error) {
 		f.one(h, first, second)
 		if funds := f.snapshot().Funds[buyer]; funds < 0 {
 			f.Errorf("the account is overdrawn: %d coins, by an order that was held %s", funds, h)
 		}
-	})
+	}
+	f.meet(meeting{orders: orders, judge: judge})
 }
 
 func cancellationEndsAWait(f *fixture) {
-	f.meet(f.sameItem, func(second *suite.Call) {
+	cancel := func(second *suite.Call) {
 		second.Cancel()
-		f.Ends(second, prompt, "an order whose context had ended")
-	}, func(h *suite.Hold, first, second error) {
+		f.AwaitEnd(second, prompt, "an order whose context had ended")
+	}
+	judge := func(h *suite.Hold, first, second error) {
 		switch {
 		case first == nil && second == nil:
 			f.Errorf("both orders of one item were applied; the first was held %s", h)
 		case market.Refused(first) && market.Refused(second):
 			f.Errorf("neither of two orders of one item was applied: %v; %v", first, second)
 		}
-	})
+	}
+	f.meet(meeting{orders: f.sameItem, during: cancel, judge: judge})
 }
 
 const (
@@ -240,40 +266,52 @@ func manyTrade(f *fixture) {
 	var sellers, buyers sync.WaitGroup
 	for s := market.UserID(1); s <= tradeSellers; s++ {
 		w, first := f.worker(nil), f.mint(s)
+		var items []market.Order
 		for item := first; item < first+tradeItems; item++ {
-			orders = append(orders, market.Order{Item: item, Seller: s, Price: 1})
+			items = append(items, market.Order{Item: item, Seller: s, Price: 1})
 		}
-		mine := orders[len(orders)-tradeItems:]
-		sellers.Go(func() {
-			for _, o := range mine {
-				if err := w.trade(f.Ctx, o); err != nil {
-					f.Errorf("list item %d: %v", o.Item, err)
-				}
-			}
-		})
+		orders = append(orders, items...)
+		sellers.Go(func() { w.listAll(items) })
 	}
+
 	var sold atomic.Int64
 	for b := market.UserID(tradeSellers + 1); b <= tradeSellers+tradeBuyers; b++ {
 		w := f.worker(nil)
 		buyers.Go(func() {
-			for range 2 {
-				for _, o := range orders {
-					o.Buyer = b
-					err := w.trade(f.Ctx, o)
-					if err == nil {
-						sold.Add(1)
-					} else if !market.Refused(err) {
-						f.Errorf("order of item %d has an unknown outcome although nothing broke: %v", o.Item, err)
-					}
-				}
-				sellers.Wait()
-			}
+			sold.Add(w.buyAll(orders, b))
+			sellers.Wait()
+			sold.Add(w.buyAll(orders, b))
 		})
 	}
+
 	buyers.Wait()
 	if n := sold.Load(); n != int64(len(orders)) {
 		f.Errorf("%d purchases were applied, want %d: one for each item", n, len(orders))
 	}
+}
+
+func (w *worker) listAll(items []market.Order) {
+	for _, o := range items {
+		if err := w.trade(w.fixture.Ctx, o); err != nil {
+			w.fixture.Errorf("list item %d: %v", o.Item, err)
+		}
+	}
+}
+
+// buyAll makes all orders for one buyer, and returns how many were applied. The others are
+// to be refused.
+func (w *worker) buyAll(orders []market.Order, b market.UserID) (bought int64) {
+	for _, o := range orders {
+		o.Buyer = b
+		err := w.trade(w.fixture.Ctx, o)
+		switch {
+		case err == nil:
+			bought++
+		case !market.Refused(err):
+			w.fixture.Errorf("order of item %d has an unknown outcome although nothing broke: %v", o.Item, err)
+		}
+	}
+	return bought
 }
 
 func endedContextAppliesNothing(f *fixture) {
@@ -311,9 +349,9 @@ func cancellationAtAnyStep(f *fixture) {
 		gate := holdpoint.At(at)
 		first := f.worker(gate.Observe)
 		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, order) })
-		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order
+		held = f.AwaitPoint(c, gate.Reached()) || held // one without this step finishes its order
 		c.Cancel()
-		f.Ends(c, prompt, "an operation whose context had ended")
+		f.AwaitEnd(c, prompt, "an operation whose context had ended")
 		err := c.Err
 		gate.Open()
 		first.leftNothing("an order cancelled at the step " + string(at))
