@@ -16,7 +16,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/fault"
-	"github.com/marketsim/marketsim/internal/judge"
+	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/market"
@@ -105,10 +105,10 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	switch {
 	case buys == 4:
 		receipt, err := a.worker.Purchaser.Purchase(ctx, o)
-		return judge.Answer(fmt.Sprint("bought ", receipt.Retries), err)
+		return protocol.Answer(fmt.Sprint("bought ", receipt.Retries), err)
 	case lists == 3:
 		_, err := a.worker.Purchaser.List(ctx, l)
-		return judge.Answer("listed", err)
+		return protocol.Answer("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
 		a.lease, err = a.locker.Acquire(ctx, words[1])
 		if err == nil && a.lease.Fence > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,8 @@ func newJudge(p *program) *cobra.Command {
 		flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the programs write to standard error")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
-			strings.Join(adapters.Languages("lock"), ", ")+",\nor with --purchase "+strings.Join(adapters.Languages("purchase"), ", "))
+			strings.Join(adapters.Languages("lock"), ", ")+
+			",\nor with --purchase "+strings.Join(adapters.Languages("purchase"), ", "))
 		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that\n"+
 			"release reports that the lock was lost")
 	})
@@ -69,51 +71,17 @@ func newJudge(p *program) *cobra.Command {
 
 func (f *judgeFlags) run(ctx context.Context, p *program, command []string) error {
 	if f.adapter != "" {
-		text, err := adapters.Source(map[bool]string{true: "purchase", false: "lock"}[f.options.Purchase], f.adapter)
-		if err != nil {
-			return usagef("--adapter: %w", err)
-		}
-		_, err = fmt.Fprint(p.stdout, text)
+		return f.printAdapter(p.stdout)
+	}
+	if err := f.check(command); err != nil {
 		return err
 	}
-	b := &f.options.Bounds
-	switch {
-	case len(command) == 0:
-		return usagef("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")
-	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
-		return usagef("%s starts a container, whose processes cannot be stopped from here: "+
-			"run marketsim inside it", command[0])
-	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
-		return usagef("--preemptions and --faults must be at least 0; --pairs at least 1")
-	case f.promise != "" && f.promise != "notices-loss":
-		return usagef("--promise %q: the only one that can be named is notices-loss", f.promise)
-	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
-		return usagef("--within must be more than 0, and --lease at least 100ms")
-	}
-	if _, _, _, err := search.ParseToken(f.replay); err != nil && f.replay != "" {
-		return usagef("--replay: %w", err)
-	}
-	for _, kind := range f.of {
-		if !slices.Contains(judge.Kinds(), explore.Fault(kind)) {
-			return usagef("--of: there is no fault %q; 'marketsim judge --help' names them", kind)
-		}
-		b.Kinds = append(b.Kinds, explore.Fault(kind))
-	}
-	if err := f.out.prepare(); err != nil {
+	if err := f.complete(p, command); err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	f.options.NoticesLoss = f.promise != ""
-	if f.verbose {
-		f.options.Stderr = p.stderr
-	}
-	f.options.Proof = []string{self, "adapter"}
+
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	f.options.Command, b.Exhaustive = command, true
 	res, err := f.judged(ctx)
 	switch {
 	case ctx.Err() != nil && res == nil:
@@ -128,6 +96,72 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	res.Version = version()
 	res.Asked = f.asked()
 	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
+}
+
+// printAdapter prints a program to start from.
+func (f *judgeFlags) printAdapter(out io.Writer) error {
+	kind := "lock"
+	if f.options.Purchase {
+		kind = "purchase"
+	}
+	text, err := adapters.Source(kind, f.adapter)
+	if err != nil {
+		return usagef("--adapter: %w", err)
+	}
+	_, err = fmt.Fprint(out, text)
+	return err
+}
+
+// check refuses what cannot be judged.
+func (f *judgeFlags) check(command []string) error {
+	b := f.options.Bounds
+	switch {
+	case len(command) == 0:
+		return usagef("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")
+	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
+		return usagef("%s starts a container, whose processes cannot be stopped from here: "+
+			"run marketsim inside it", command[0])
+	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
+		return usagef("--preemptions and --faults must be at least 0; --pairs at least 1")
+	case f.promise != "" && f.promise != "notices-loss":
+		return usagef("--promise %q: the only one that can be named is notices-loss", f.promise)
+	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
+		return usagef("--within must be more than 0, and --lease at least 100ms")
+	}
+
+	if _, _, _, err := search.ParseToken(f.replay); err != nil && f.replay != "" {
+		return usagef("--replay: %w", err)
+	}
+	for _, kind := range f.of {
+		if !slices.Contains(judge.Kinds(), explore.Fault(kind)) {
+			return usagef("--of: there is no fault %q; 'marketsim judge --help' names them", kind)
+		}
+	}
+	return nil
+}
+
+// complete fills in the options that no flag is, and prepares the output.
+func (f *judgeFlags) complete(p *program, command []string) error {
+	if err := f.out.prepare(); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+
+	o := &f.options
+	o.Command = command
+	o.Controls = []string{self, "adapter"}
+	o.NoticesLoss = f.promise != ""
+	if f.verbose {
+		o.Stderr = p.stderr
+	}
+	o.Bounds.Exhaustive = true
+	for _, kind := range f.of {
+		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Fault(kind))
+	}
+	return nil
 }
 
 // asked are the flags that say what is judged. A token names the program.
@@ -153,7 +187,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
 	of := findings.Exploration{Scheme: process.ShellLine(f.options.Command...), Program: name}
 	of.Schedules = 1
-	found := f.options.Found(of, one)
+	found := f.options.Entry(of, one)
 	if found.Harm != "" {
 		found.Harmful = 1
 	}

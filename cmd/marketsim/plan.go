@@ -19,7 +19,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/execstrategy"
 	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/market"
@@ -152,7 +152,7 @@ func (f *rowFlags) addPrograms() error {
 		if bad || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
-		f.catalogue.Strategies = append(f.catalogue.Strategies, judge.Strategy("exec:"+name, command))
+		f.catalogue.Strategies = append(f.catalogue.Strategies, execstrategy.New("exec:"+name, command))
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 // A control is a lock of marketsim's own that is known to be wrong, and the
 // shortest schedule that shows it.
 type control struct {
-	spec, token string
-	harm        verify.Harm
+	spec  string
+	token string
+	harm  verify.Harm
 }
 
 // controls are a release by GET, then DEL, and a take by SETNX, then an expiry.
@@ -23,22 +24,22 @@ var controls = []control{
 	{"setnx-expire-naive", "x4/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
 }
 
-// proved returns an error if a control does no harm on this machine: the search would
-// then miss harm by others, too.
-func (o Options) proved(ctx context.Context) error {
-	if len(o.Proof) == 0 {
+// playControls returns an error if a control does no harm on this machine: the search
+// would then miss harm by others, too.
+func (o Options) playControls(ctx context.Context) error {
+	if len(o.Controls) == 0 {
 		return nil
 	}
 	var all errgroup.Group
 	for _, c := range controls {
-		all.Go(func() error { return o.shows(ctx, c) })
+		all.Go(func() error { return o.playControl(ctx, c) })
 	}
 	return all.Wait()
 }
 
-// shows plays a control, up to three times.
-func (o Options) shows(ctx context.Context, c control) error {
-	o.Command = append(slices.Clone(o.Proof), c.spec)
+// playControl plays a control, up to three times.
+func (o Options) playControl(ctx context.Context, c control) error {
+	o.Command = append(slices.Clone(o.Controls), c.spec)
 	why := "it does no harm"
 	for range 3 {
 		found, err := Replay(ctx, o, c.token)

@@ -2,23 +2,31 @@
 // that take a lock, or buy. It is the search of package explore in a world of real
 // processes and real time: each copy stands behind a gate, which delivers one request
 // at a time to a private redis-server (wire.StartGate), and is stopped, killed, or
-// loses a reply. What the program has to read and to answer is in the help of marketsim
-// judge, and in package adapters.
+// loses a reply. What the program has to read and to answer is in package program, in the
+// help of marketsim judge, and in package adapters.
+//
+// Judge has Run search each of some programs. A world (world.go) has the server, the
+// gates and the clients, and plays one schedule after the other: choices.go has what can
+// happen next in a schedule, the idleDetector says when that is certain, and the referee
+// holds what clients were told against the promises. promises.go concludes.
 package judge
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/process"
+	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -29,7 +37,7 @@ type Options struct {
 	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
 	// With the name of a lock behind it, the command of that lock's program:
 	// see controls; nil: none.
-	Proof []string
+	Controls []string
 	// Purchase has Judge go through Markets. Program is what Run has the copies do: one
 	// of Markets, or "lock" (the same as the empty string), "lock-works" or "lock-clock".
 	Purchase    bool
@@ -48,16 +56,184 @@ func Kinds() []explore.Fault {
 	return []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late}
 }
 
+// The programs of a lock: holders leave at once, the first holder works for one lease and
+// a half, and the clock of the second client is ahead by clockStep.
+const (
+	locks     = "lock"
+	works     = "lock-works"
+	clockOff  = "lock-clock"
+	clockStep = time.Hour
+)
+
+// ErrAdapter is returned for a program that cannot be judged, with what it said.
+var ErrAdapter = errors.New("the program cannot be judged")
+
+// Judge goes through the schedules of a lock, or where o.Purchase is set of each of
+// Markets. An error says why nothing can be concluded of one of them; what was found of
+// others is returned with it, even if ctx has ended meanwhile.
+func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
+	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
+	found := judgement{tested: map[string]bool{}}
+	left := o.Within
+	programs := o.programs()
+	var failed error
+	for n, name := range programs {
+		one := o.only(name, n, left/time.Duration(len(programs)-n))
+		searched, err := Run(ctx, one)
+		left -= searched.took
+		if err != nil && ctx.Err() != nil && !errors.Is(err, errClock) {
+			err = errors.New("an interruption came first")
+		}
+
+		switch {
+		case errors.Is(err, errClock):
+			found.clock = err.Error()
+		case err != nil && n == 0:
+			return nil, err
+		case err != nil: // what was found before counts
+			res.Searches = append(res.Searches, findings.Exploration{
+				Judged: true, Scheme: process.ShellLine(o.Command...), Program: name, Why: err.Error(),
+			})
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+		default:
+			res.Searches = append(res.Searches, one.entries(searched.Result)...)
+			maps.Copy(found.tested, one.promises(searched))
+		}
+	}
+
+	if !o.Purchase {
+		found.searches = res.Searches
+		res.Promises = found.verdicts()
+	}
+	return res, failed
+}
+
+// programs are those that Judge searches.
+func (o Options) programs() []string {
+	if o.Purchase {
+		return Markets()
+	}
+	return []string{locks, works, clockOff}
+}
+
+// only is the search of one program, the n-th, which may take its share of the time: what
+// it leaves is for those that follow. Controls come first, once.
+func (o Options) only(name string, n int, share time.Duration) Options {
+	o.Program = name
+	if n > 0 {
+		o.Controls = nil
+	}
+	if o.Within > 0 {
+		o.Within = max(1, share)
+	}
+
+	switch name {
+	case works:
+		o.Bounds.Preemptions = 0
+	case clockOff:
+		o.Bounds.Preemptions = max(1, o.Bounds.Preemptions)
+		o.Bounds.Faults = 0
+	}
+	return o
+}
+
+// A Search is what was found of one program.
+type Search struct {
+	search.Result
+	// The promises that were put to the test: if they were broken, that would
+	// have been seen.
+	tested map[string]bool
+	took   time.Duration // without controls and the first start of the clients
+}
+
+// promises are those that the search has put to the test. If all lock as
+// they should though the clock of one is ahead, the lock does not need clocks.
+func (o Options) promises(s Search) map[string]bool {
+	if o.program().Name == clockOff && s.tested[exclusive] {
+		return map[string]bool{clockIndependent: true}
+	}
+	return s.tested
+}
+
+// takes is how often the two lock in a schedule.
+const takes = 3
+
+// Run goes through the schedules of one program within bounds. What it finds is
+// no failure. An error says why nothing can be concluded: ErrAdapter where the
+// program is at fault.
+func Run(ctx context.Context, o Options) (s Search, err error) {
+	if o.Bounds.Kinds == nil {
+		o.Bounds.Kinds = Kinds()
+	}
+	err = o.withWorlds(ctx, func(worlds []*world) error {
+		err := o.playControls(ctx)
+		if err == nil {
+			s, err = o.search(ctx, worlds)
+		}
+		return err
+	})
+	return s, err
+}
+
+// search has worlds go through the schedules.
+func (o Options) search(ctx context.Context, worlds []*world) (s Search, err error) {
+	var all []search.World
+	for _, w := range worlds {
+		all = append(all, w)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
+	defer cancel()
+
+	began := time.Now()
+	s.Result, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: all})
+	s.took = time.Since(began)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
+		s.Stopped = "an interruption"
+		err = nil
+	}
+
+	s.tested = map[string]bool{}
+	for _, w := range worlds {
+		maps.Copy(s.tested, w.tested)
+	}
+	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
+	if err == nil && showsNothing {
+		err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
+			"so that nothing can be concluded")
+	}
+	return s, err
+}
+
+// Replay plays the schedule of a token that Run has reported.
+func Replay(ctx context.Context, o Options, token string) (f search.Found, err error) {
+	_, name, steps, err := search.ParseToken(token)
+	if err != nil {
+		return f, err
+	}
+	o.Program = name
+	o.Pairs = 1
+	o.Bounds.Kinds = Kinds()
+	err = o.withWorlds(ctx, func(worlds []*world) error {
+		f, err = search.Replay(o.program(), worlds[0], steps)
+		return err
+	})
+	f.Token = token
+	return f, err
+}
+
 // program is what reports and tokens call it.
 func (o Options) program() search.Program {
 	return search.Program{Name: cmp.Or(o.Program, locks), Subject: o.subject()}
 }
 
-// bounds are those of the search. Which faults may happen is for a pair to know.
+// bounds are those of the search. Which faults may happen is for a world to know.
 func (o Options) bounds() search.Bounds {
 	return search.Bounds{
-		Preemptions: o.Bounds.Preemptions, Faults: o.Bounds.Faults, Total: o.Bounds.Total,
-		Schedules: o.Bounds.Schedules, Exhaustive: o.Bounds.Exhaustive,
+		Preemptions: o.Bounds.Preemptions,
+		Faults:      o.Bounds.Faults,
+		Total:       o.Bounds.Total,
+		Schedules:   o.Bounds.Schedules,
+		Exhaustive:  o.Bounds.Exhaustive,
 	}
 }
 
@@ -71,102 +247,47 @@ func (o Options) subject() string {
 	}, strings.Join(o.Command, "_"))
 }
 
-// Searched is what was found of one program.
-type Searched struct {
-	search.Result
-	// The promises that were put to the test: if they were broken, that would
-	// have been seen.
-	reached map[string]bool
-	took    time.Duration // without controls and the first start of the clients
-}
-
-// Run goes through the schedules of one program within bounds. What it finds is
-// no failure. An error says why nothing can be concluded: ErrAdapter where the
-// program is at fault.
-func Run(ctx context.Context, o Options) (s Searched, err error) {
-	if o.Bounds.Kinds == nil {
-		o.Bounds.Kinds = Kinds()
-	}
-	s.reached = map[string]bool{}
-	err = o.with(ctx, func(pairs []*pair) error {
-		if err := o.proved(ctx); err != nil {
-			return err
-		}
-		var worlds []search.World
-		for _, p := range pairs {
-			worlds = append(worlds, p)
-		}
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
-		defer cancel()
-		began := time.Now()
-		s.Result, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: worlds})
-		s.took = time.Since(began)
-		if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
-			s.Stopped, err = "an interruption", nil
-		}
-		for _, p := range pairs {
-			maps.Copy(s.reached, p.reached)
-		}
-		if err == nil && s.Stopped == "" && !s.reached[exclusive] && len(s.Found) == 0 {
-			err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
-				"so that nothing can be concluded")
-		}
-		return err
-	})
-	return s, err
-}
-
-// takes is how often the two lock in a schedule.
-const takes = 3
-
-// Replay plays the schedule of a token that Run has reported.
-func Replay(ctx context.Context, o Options, token string) (f search.Found, err error) {
-	_, program, steps, err := search.ParseToken(token)
+// withWorlds starts worlds, calls do with them, and ends them.
+func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err error) {
+	guardian, err := program.NewGuardian()
 	if err != nil {
-		return f, err
-	}
-	o.Program, o.Pairs, o.Bounds.Kinds = program, 1, Kinds()
-	err = o.with(ctx, func(pairs []*pair) error {
-		f, err = search.Replay(o.program(), pairs[0], steps)
 		return err
-	})
-	f.Token = token
-	return f, err
-}
+	}
+	var worlds []*world
+	defer func() {
+		// First: a program in another group would hold its output open.
+		err = errors.Join(err, guardian.Close())
+		for _, w := range worlds {
+			err = errors.Join(err, w.close())
+		}
+	}()
 
-// ErrAdapter is returned for a program that cannot be judged, with what it said.
-var ErrAdapter = errors.New("the program cannot be judged")
-
-// with starts pairs, has them rehearse, calls do with them, and ends them.
-func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 	if o.Lease > 0 {
 		leases = []time.Duration{o.Lease}
 	}
-	guard, err := newGuardian()
-	if err != nil {
-		return err
-	}
-	var pairs []*pair
-	defer func() {
-		// First: a program in another group would hold its output open.
-		err = errors.Join(err, guard.close())
-		for _, p := range pairs {
-			err = errors.Join(err, p.close())
-		}
-	}()
 	for range cmp.Or(o.Pairs, 4) {
-		p, err := newPair(ctx, o, guard, leases)
+		w, err := newWorld(ctx, o, guardian, leases)
 		if err != nil {
 			return err
 		}
-		leases = []time.Duration{p.asked} // the others need not try
-		pairs = append(pairs, p)
+		leases = []time.Duration{w.wantedLease} // the others need not try
+		worlds = append(worlds, w)
 	}
-	shortest := slices.MinFunc(pairs, func(a, b *pair) int { return cmp.Compare(a.lease, b.lease) }).lease
-	for _, p := range pairs {
-		p.lease = shortest // where it was found to be longer, the machine was slow
-		p.surely = min(shortest, p.asked)
+
+	shareLease(worlds)
+	return do(worlds)
+}
+
+// shareLease has all worlds go by the shortest lease that one has measured. The others
+// were longer because the machine was slow.
+func shareLease(worlds []*world) {
+	shortest := worlds[0].lease
+	for _, w := range worlds {
+		shortest = min(shortest, w.lease)
 	}
-	return do(pairs)
+	for _, w := range worlds {
+		w.lease = shortest
+		w.leastLease = min(shortest, w.wantedLease)
+	}
 }

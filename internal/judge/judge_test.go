@@ -22,8 +22,6 @@ import (
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -330,27 +328,6 @@ func TestJudgedClock(t *testing.T) {
 	finds(t, o)
 }
 
-// A program that has not answered is asked no more: its next line may be about
-// what it was told before.
-func TestExecutedAndSilent(t *testing.T) {
-	const late = "read -r ready; read -r first; echo gone; read -r second; echo bought; read -r end"
-	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}
-	defer env.Redis.Close()
-	p, closer, err := judge.Strategy("exec:late", []string{"/bin/sh", "-c", late}).New(env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closer.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := p.Purchase(ctx, market.Order{Buyer: 1}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a purchase that was ended: %v", err)
-	}
-	if _, err := p.Purchase(t.Context(), market.Order{Buyer: 1}); !errors.Is(err, market.ErrNotSent) {
-		t.Errorf("the next one: %v", err)
-	}
-}
-
 // What cannot be judged is told in a sentence.
 func TestBadAdapters(t *testing.T) {
 	alone(t)
@@ -369,7 +346,7 @@ func TestBadAdapters(t *testing.T) {
 		}
 	}
 	o := options(t, "compare", explore.Bounds{})
-	o.Proof = o.Command // sound, and not the controls
+	o.Controls = o.Command // sound, and not the controls
 	if _, err := judge.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "was played as a control") {
 		t.Errorf("controls that do no harm: %v", err)
 	}

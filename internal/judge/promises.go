@@ -2,14 +2,11 @@ package judge
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
@@ -27,158 +24,150 @@ const (
 	noticesLoss      = "notices loss"
 )
 
-// The programs of a lock: holders leave at once, the first holder works for one lease and
-// a half, and the clock of the second client is ahead by clockStep.
-const (
-	locks     = "lock"
-	works     = "lock-works"
-	clockOff  = "lock-clock"
-	clockStep = time.Hour
-)
-
-// lacking says for each promise why it can be unchecked: what did not happen
-// that could have shown it broken.
-var lacking = []struct{ promise, why string }{
-	{exclusive, "in no schedule did the two lock three times"},
-	{ownerOnly, "nobody released the lock after another had got in"},
-	{survivesCrash, "nobody got in after a holder had died"},
-	{clockIndependent, "the two did not lock three times in the time that was left"},
-	{fenced, "it prints no fencing tokens"},
-	{noticesLoss, "no release of a lock that another had got said that it was lost"},
+// A judgement is what was found about all programs of a lock. What is not promised (a fencing
+// token, to notice a loss) is judged as well: kept means that the lock does so.
+type judgement struct {
+	searches []findings.Exploration
+	tested   map[string]bool // the promises that something has put to the test
+	clock    string          // why the clock of a client was not set; empty: it was
 }
 
-// Judge goes through the schedules of a lock, or where o.Purchase is set of each of
-// Markets. An error says why nothing can be concluded of one of them; what was found of
-// others is returned with it, even if ctx has ended meanwhile.
-func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
-	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
-	left, shown := o.Within, map[string]bool{}
-	programs := []string{locks, works, clockOff}
-	if o.Purchase {
-		programs = Markets()
+// verdicts says for each promise whether it is kept.
+func (f judgement) verdicts() []verify.PromiseState {
+	return []verify.PromiseState{
+		f.exclusive(), f.ownerOnly(), f.survivesCrash(), f.clockIndependent(), f.fenced(), f.noticesLoss(),
 	}
-	why, failed := "", error(nil)
-	for n, program := range programs {
-		one := o
-		one.Program = program
-		if n > 0 {
-			one.Proof = nil
-		}
-		if o.Within > 0 { // time that a program leaves is for those that follow
-			one.Within = max(1, left/time.Duration(len(programs)-n))
-		}
-		switch program {
-		case works:
-			one.Bounds.Preemptions = 0
-		case clockOff:
-			one.Bounds.Preemptions, one.Bounds.Faults = max(1, o.Bounds.Preemptions), 0
-		}
-		s, err := Run(ctx, one)
-		left -= s.took
-		if errors.Is(err, errClock) {
-			why = err.Error()
-			continue
-		}
-		if err != nil && ctx.Err() != nil {
-			err = errors.New("an interruption came first")
-		}
-		if err != nil && n > 0 { // what was found before counts
-			none := findings.Exploration{
-				Judged: true, Scheme: process.ShellLine(o.Command...), Program: program, Why: err.Error(),
-			}
-			res.Searches = append(res.Searches, none)
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		res.Searches = append(res.Searches, one.explored(s.Result)...)
-		if program == clockOff && s.reached[exclusive] {
-			s.reached = map[string]bool{clockIndependent: true}
-		}
-		maps.Copy(shown, s.reached)
-	}
-	if !o.Purchase {
-		res.Promises = promises(res.Searches, shown, why)
-	}
-	return res, failed
 }
 
-// promises says for each promise whether it is kept, and for a kept one which
-// search has not come to its end.
-func promises(all []findings.Exploration, shown map[string]bool, clock string) (states []verify.PromiseState) {
-	for _, p := range lacking {
-		s := verify.PromiseState{Promise: p.promise, State: "kept"}
-		broken := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Broken == p.promise })
-		untold := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
-		switch {
-		case broken >= 0:
-			s.State, s.Why = "broken", all[broken].Shows
-		case p.promise == noticesLoss && untold >= 0:
-			s.State, s.Why = "not kept", all[untold].Shows
-		case !shown[p.promise]:
-			s.State, s.Why = "unchecked", p.why
-			if p.promise == clockIndependent {
-				s.Why = cmp.Or(clock, s.Why)
-			}
-		default:
-			for _, e := range all {
-				ended := e.Harm != "" || e.Stopped == "" && e.Why == ""
-				if !ended && s.Why == "" && (e.Program == clockOff) == (p.promise == clockIndependent) {
-					s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
-					if strings.Contains(e.Stopped, search.ErrChance.Error()) {
-						s.State = "unchecked"
-					}
-				}
-			}
-		}
-		states = append(states, s)
-	}
-	return states
+func (f judgement) exclusive() verify.PromiseState {
+	return f.verdict(exclusive, "in no schedule did the two lock three times")
 }
 
-// explored is a report as it is stored: an entry for each harm, then one that says
+func (f judgement) ownerOnly() verify.PromiseState {
+	return f.verdict(ownerOnly, "nobody released the lock after another had got in")
+}
+
+func (f judgement) survivesCrash() verify.PromiseState {
+	return f.verdict(survivesCrash, "nobody got in after a holder had died")
+}
+
+func (f judgement) clockIndependent() verify.PromiseState {
+	const late = "the two did not lock three times in the time that was left"
+	return f.verdict(clockIndependent, cmp.Or(f.clock, late))
+}
+
+func (f judgement) fenced() verify.PromiseState {
+	return f.verdict(fenced, "it prints no fencing tokens")
+}
+
+// noticesLoss is broken only where it was promised: see Options.Entry. Else it is not kept.
+func (f judgement) noticesLoss() verify.PromiseState {
+	s := f.verdict(noticesLoss, "no release of a lock that another had got said that it was lost")
+	untold := slices.IndexFunc(f.searches, func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
+	if s.State != "broken" && untold >= 0 {
+		s.State = "not kept"
+		s.Why = f.searches[untold].Shows
+	}
+	return s
+}
+
+// verdict says whether a promise was broken, was never put to the test, for the reason in
+// untested, or is kept: then, too, which search has not come to its end.
+func (f judgement) verdict(promise, untested string) verify.PromiseState {
+	s := verify.PromiseState{Promise: promise, State: "kept"}
+	broken := slices.IndexFunc(f.searches, func(e findings.Exploration) bool { return e.Broken == promise })
+	switch {
+	case broken >= 0:
+		s.State = "broken"
+		s.Why = f.searches[broken].Shows
+		return s
+	case !f.tested[promise]:
+		s.State = "unchecked"
+		s.Why = untested
+		return s
+	}
+
+	// What only the search with a clock that is ahead shows depends on that one alone.
+	cut := slices.IndexFunc(f.searches, func(e findings.Exploration) bool {
+		return cutShort(e) && (e.Program == clockOff) == (promise == clockIndependent)
+	})
+	if cut >= 0 {
+		e := f.searches[cut]
+		s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
+		if strings.Contains(e.Stopped, search.ErrChance.Error()) {
+			s.State = "unchecked"
+		}
+	}
+	return s
+}
+
+// cutShort reports whether an entry says that its search has not come to its end.
+func cutShort(e findings.Exploration) bool {
+	return e.Harm == "" && (e.Stopped != "" || e.Why != "")
+}
+
+// entries are a report as it is stored: an entry for each harm, then one that says
 // how far nothing else was found.
-func (o Options) explored(r search.Result) (all []findings.Exploration) {
+func (o Options) entries(r search.Result) (all []findings.Exploration) {
 	none := findings.Exploration{
-		Judged: true, Scheme: process.ShellLine(o.Command...), Program: o.program().Name,
+		Judged:  true,
+		Scheme:  process.ShellLine(o.Command...),
+		Program: o.program().Name,
 		Searched: findings.Searched{
-			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
-			Points: r.Points, Lost: r.Lost,
+			Preemptions: r.Preemptions,
+			Faults:      r.Faults,
+			Schedules:   r.Schedules,
+			Points:      r.Points,
+			Harmful:     r.Harmful,
+			Lost:        r.Lost,
+			Stopped:     r.Stopped,
 		},
 	}
 	for _, kind := range o.Bounds.Kinds {
 		none.Of = append(none.Of, string(kind))
 	}
+
 	for _, f := range r.Found {
-		all = append(all, o.Found(none, f))
+		all = append(all, o.Entry(none, f))
 	}
 	return append(all, none)
 }
 
-// Found is a harm as it is stored, with what was searched. Three harms break no promise:
-// an outlived lease, which no lock that expires prevents, a purchase without an answer,
-// and a loss untold by a lock that does not promise to tell.
-func (o Options) Found(of findings.Exploration, f search.Found) findings.Exploration {
+// Entry is a harm as it is stored, with what was searched.
+func (o Options) Entry(of findings.Exploration, f search.Found) findings.Exploration {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
-	of.Broken = map[verify.Harm]string{
-		verify.TwoHolders: exclusive, verify.FreedAnothers: ownerOnly, verify.LockedOut: survivesCrash,
-		verify.FenceRepeats: fenced,
-	}[f.Harm]
+	of.Broken = o.broken(of.Program, f)
+	return of
+}
+
+// brokenBy is the promise of a lock that a harm breaks.
+var brokenBy = map[verify.Harm]string{
+	verify.TwoHolders:    exclusive,
+	verify.FreedAnothers: ownerOnly,
+	verify.LockedOut:     survivesCrash,
+	verify.FenceRepeats:  fenced,
+}
+
+// broken is the promise that a harm of a program breaks. Three harms break none: an
+// outlived lease, which no lock that expires prevents, a purchase without an answer, and a
+// loss untold by a lock that does not promise to tell.
+func (o Options) broken(program string, f search.Found) string {
+	promise := brokenBy[f.Harm]
+	buys := slices.Contains(Markets(), program)
 	switch {
 	case f.Harm == "" || f.Harm == verify.NoHarm:
-	case slices.Contains(Markets(), of.Program) && f.Harm != verify.DoesNotEnd:
-		of.Broken = "no item is sold twice, and no coin is lost"
-	case of.Program == clockOff && of.Broken != "":
-		of.Broken = clockIndependent
+		return promise
+	case buys && f.Harm != verify.DoesNotEnd:
+		return "no item is sold twice, and no coin is lost"
+	case program == clockOff && promise != "":
+		return clockIndependent
 	case f.Harm == verify.LockedOut && f.Faults == 0:
-		of.Broken = "who waits gets in"
+		return "who waits gets in"
 	case f.Harm == verify.NotTold && o.NoticesLoss:
-		of.Broken = noticesLoss
+		return noticesLoss
 	}
-	return of
+	return promise
 }
 
 // errClock is returned where the clock of a client cannot be set, or nothing
@@ -192,20 +181,4 @@ func ahead(command []string) ([]string, error) {
 		return nil, fmt.Errorf("%w: faketime is not installed", errClock)
 	}
 	return slices.Concat([]string{faketime, "-m", "-f", "+" + fmt.Sprint(clockStep.Seconds()) + "s"}, command), nil
-}
-
-// clockShows is an error unless the clock of the second client is ahead of that
-// of the first, as both say.
-func (p *pair) clockShows() error {
-	var at [2]int64
-	for i, c := range p.clients {
-		said, _ := p.answer(c, 2*time.Second, "now") // empty where it has not
-		if _, err := fmt.Sscan(said, &at[i]); err != nil {
-			return fmt.Errorf("%w: the program does not answer the line now", errClock)
-		}
-	}
-	if time.Duration(at[1]-at[0])*time.Millisecond < clockStep/2 {
-		return fmt.Errorf("%w: faketime does not reach the program", errClock)
-	}
-	return nil
 }

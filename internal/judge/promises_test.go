@@ -14,7 +14,8 @@ func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + search.ErrChance.Error(), "unchecked"},
 	} {
 		row := findings.Exploration{Judged: true, Program: locks, Searched: findings.Searched{Stopped: c.stopped}}
-		got := promises([]findings.Exploration{row}, map[string]bool{exclusive: true}, "")[0]
+		found := judgement{searches: []findings.Exploration{row}, tested: map[string]bool{exclusive: true}}
+		got := found.exclusive()
 		if got.State != c.state || (got.Why == "") != (c.stopped == "") {
 			t.Errorf("stopped %q: %+v, want %s", c.stopped, got, c.state)
 		}

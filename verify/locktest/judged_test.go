@@ -52,7 +52,7 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			var real processes.Searched
+			var real processes.Search
 			// where the machine stands still
 			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 {
 				real, err = processes.Run(t.Context(), processes.Options{

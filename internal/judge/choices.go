@@ -1,0 +1,305 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// pending is what each client wants to do next.
+func (s *schedule) pending() []string {
+	all := make([]string, len(s.clients))
+	for i, c := range s.clients {
+		switch {
+		case !s.canGoOn(c):
+		case len(c.waiting) > 0:
+			all[i] = search.Anonymous(identity(c.waiting[0]))
+		default:
+			all[i] = "leaves"
+		}
+		all[i] = strings.ReplaceAll(all[i], search.Anonymous(s.lock), "lock")
+	}
+	return all
+}
+
+// canGoOn reports whether a client can go on: a request waits, or it may leave.
+func (s *schedule) canGoOn(c *client) bool {
+	return c.runs() && (len(c.waiting) > 0 || s.mayLeave(c))
+}
+
+// mayLeave reports whether a client holds the lock, and has nothing more to do with it.
+func (s *schedule) mayLeave(c *client) bool {
+	claim := s.claim(c)
+	isFirstTake := c.number == 0 && claim.left == takes-1
+	switch {
+	case claim.phase != holding:
+		return false
+	case s.program == works && isFirstTake:
+		return time.Since(claim.acquired) > s.lease*3/2
+	}
+	return true
+}
+
+// polls reports whether a client that takes the lock asks what it has asked before, and
+// nothing has changed since. A lease that has ended changes something.
+func (s *schedule) polls(c *client) bool {
+	claim := s.claim(c)
+	if len(c.waiting) == 0 || claim.phase != acquiring || s.referee.leaseEndedSince(c.number, claim.sent) {
+		return false
+	}
+	return s.idle.polls(c.number, identity(c.waiting[0]))
+}
+
+// options are the choices at this point. The first is that the client that was
+// chosen last goes on, if it can.
+func (s *schedule) options() (options []search.Choice) {
+	canGoOn := func(c *client) bool { return s.canGoOn(c) && !s.polls(c) }
+	lastGoesOn := s.running >= 0 && canGoOn(s.clients[s.running])
+
+	for after := range s.clients {
+		i := (max(0, s.running) + after) % len(s.clients)
+		c := s.clients[i]
+		if !canGoOn(c) {
+			continue
+		}
+		preempts := lastGoesOn && i != s.running
+		options = append(options, search.Choice{What: search.Deliver, N: i, Preempt: preempts})
+		if !preempts {
+			options = append(options, s.faults(c)...)
+		}
+	}
+
+	for i, c := range s.clients {
+		if s.mayWake(c) {
+			options = append(options, search.Choice{What: search.Wake, N: i})
+		}
+		if len(c.late) > 0 {
+			options = append(options, search.Choice{What: search.Arrive, N: i})
+		}
+	}
+	return options
+}
+
+// faults are those that can happen to a client that can go on.
+func (s *schedule) faults(c *client) (options []search.Choice) {
+	for _, kind := range s.kinds {
+		needsRequest := kind == explore.Lose || kind == explore.Late
+		if !needsRequest || len(c.waiting) > 0 {
+			options = append(options, search.Choice{What: string(kind), N: c.number})
+		}
+	}
+	return options
+}
+
+// mayWake reports whether a client is stopped, and may go on: at once if the other has got
+// in meanwhile, else after a lease if the other can do something or has ended, and
+// after four leases in any case.
+func (s *schedule) mayWake(c *client) bool {
+	if c.pausedSince.IsZero() {
+		return false
+	}
+	other := s.clients[1-c.number]
+	if s.claim(other).acquired.After(c.pausedSince) {
+		return true
+	}
+
+	pause := time.Since(c.pausedSince)
+	otherActs := s.canGoOn(other) && !s.polls(other)
+	settled := otherActs || s.claim(other).phase == ended || pause > 4*s.lease
+	return pause > s.lease*11/10 && settled
+}
+
+// do makes a choice happen.
+func (s *schedule) do(choice search.Choice) {
+	s.steps = append(s.steps, choice)
+	c := s.clients[choice.N]
+	if choice.What != search.Arrive {
+		s.running = choice.N
+	}
+	if choice.IsFault() || choice.What == search.Wake || choice.What == search.Arrive {
+		s.idle.changed()
+	}
+
+	switch explore.Fault(choice.What) {
+	case explore.Pause:
+		s.pause(c)
+	case search.Wake:
+		s.wake(c)
+	case explore.Late:
+		s.delay(c)
+	case search.Arrive:
+		s.arrive(c)
+	case explore.Lose:
+		h := s.takeRequest(c)
+		s.referee.sends(c.number, identity(h))
+		s.deliver(c, h, "*executed, the reply is lost*", h.Lose)
+	case explore.Die:
+		s.die(c)
+	default:
+		s.goOn(c)
+	}
+}
+
+func (s *schedule) pause(c *client) {
+	s.diagram.add(c.number, "*pauses*", "")
+	c.pausedSince = time.Now()
+	s.referee.pauses(c.number)
+	c.process.Pause()
+}
+
+func (s *schedule) wake(c *client) {
+	pause := time.Since(c.pausedSince).Round(time.Millisecond)
+	s.diagram.add(c.number, fmt.Sprintf("*wakes after %s*", pause), "")
+	c.pausedSince = time.Time{}
+	s.idle.restart(c.number)
+	c.process.Resume()
+}
+
+// delay breaks the connection of a request, which stays on its way.
+func (s *schedule) delay(c *client) {
+	h := s.takeRequest(c)
+	s.diagram.addRequest(c.number, h, "*on its way for long, the connection breaks*")
+	c.late = append(c.late, h)
+	s.idle.reacts(c.number, true)
+	h.Delay()
+}
+
+// arrive has a request come to the server that was on its way for long. The reply does not
+// reach the client.
+func (s *schedule) arrive(c *client) {
+	h := c.late[0]
+	c.late = c.late[1:]
+	s.deliver(c, h, "*comes late*", h.Open)
+	s.idle.reacts(c.number, false)
+}
+
+// die kills a client, after its request was executed.
+func (s *schedule) die(c *client) {
+	s.referee.dies(c.number)
+	if len(c.waiting) > 0 {
+		h := s.takeRequest(c)
+		s.deliver(c, h, "*executed, then the client dies*", h.Lose)
+	} else {
+		s.diagram.add(c.number, "*dies*", "")
+	}
+
+	c.kill()
+	s.referee.ends(c.number)
+	c.waiting = nil
+}
+
+// goOn delivers the next request of a client, or has it leave if none waits.
+func (s *schedule) goOn(c *client) {
+	if len(c.waiting) == 0 {
+		s.leave(c)
+		return
+	}
+	h := s.takeRequest(c)
+	request := identity(h)
+
+	// A buyer's request that is new, or that ends a transaction, may change something, and
+	// so may what a holder of the lock does.
+	if s.shop != nil && (s.idle.isNew(c.number, request) || strings.HasSuffix(request, "EXEC")) {
+		s.idle.changed()
+	}
+	s.idle.asks(c.number, request)
+	if s.claim(c).phase != acquiring {
+		s.idle.changed()
+	}
+
+	s.referee.sends(c.number, request)
+	s.referee.renews(c.number)
+	s.deliver(c, h, "", h.Open)
+}
+
+// leave has a client release the lock.
+func (s *schedule) leave(c *client) {
+	s.diagram.add(c.number, "*leaves*", "")
+	s.referee.leaves(c.number)
+	s.idle.restart(c.number)
+	s.idle.changed()
+	s.tell(c, program.Release)
+}
+
+// takeRequest removes the first request that waits, and returns it.
+func (s *schedule) takeRequest(c *client) *wire.Held {
+	h := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	s.idle.restart(c.number)
+	return h
+}
+
+// deliver draws a request and what then happens, if that is not its reply, lets it go, and
+// waits for its reply, but only briefly if it may block in the server.
+func (s *schedule) deliver(c *client, h *wire.Held, then string, letGo func()) {
+	event := s.diagram.addRequest(c.number, h, then)
+	limit := 2 * time.Second
+	if slices.ContainsFunc(h.Commands, func(command []string) bool { return wire.Blocks(command[0]) }) {
+		limit = 10 * time.Millisecond
+	}
+
+	letGo()
+	for late := time.After(limit); ; {
+		select {
+		case <-h.Answered():
+			s.idle.reacts(c.number, c.process != nil)
+			if then == "" {
+				s.diagram.events[event].Reply = h.Reply()
+			}
+			return
+		case e := <-s.events:
+			s.handle(e)
+		case <-late:
+			return
+		}
+	}
+}
+
+// passTime lets time pass where nobody can be chosen. It returns false when all have
+// ended, or nothing has happened for long.
+func (s *schedule) passTime() bool {
+	if s.referee.allEnded() || time.Since(s.lastChoice) > 6*s.lease {
+		return false
+	}
+
+	for _, c := range s.clients {
+		if s.canGoOn(c) && s.polls(c) && s.pollIsDue(c) {
+			s.poll(c)
+			return true
+		}
+	}
+	select {
+	case e := <-s.events:
+		s.handle(e)
+	case <-time.After(time.Millisecond):
+	}
+	return true
+}
+
+// pollIsDue reports whether a poll has been held back for long enough: while the lock is
+// held, so that not every look at it is played.
+func (s *schedule) pollIsDue(c *client) bool {
+	pause := s.lease / 8
+	if s.impatient {
+		pause = s.lease / 50
+	}
+	return !s.referee.held() || time.Since(s.claim(c).sent) > pause
+}
+
+// poll lets a poll through. It is not drawn if nothing came of it.
+func (s *schedule) poll(c *client) {
+	h := s.takeRequest(c)
+	s.referee.sends(c.number, identity(h))
+	drawn := len(s.diagram.events)
+	s.deliver(c, h, "", h.Open)
+	s.settle()
+	if s.claim(c).phase == acquiring {
+		s.diagram.events = s.diagram.events[:drawn]
+	}
+}

@@ -1,0 +1,244 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A referee holds what the clients of one schedule are told, and say, against the promises
+// of a lock. It knows of no process and no server: it is told of each thing when it
+// happens, and notes harms, and which promises would have been seen broken. Of two
+// explanations of what it sees it takes the one that is better for the lock: a lease lasts
+// from when the request that may have begun it was sent on, and for the least time that
+// was measured.
+type referee struct {
+	lease    time.Duration   // the least that a lease can be
+	patience time.Duration   // how long a client may be kept out of a lock that nobody holds
+	tested   map[string]bool // the promises that something has put to the test
+
+	claims       []*claim // of the clients
+	harms        []verify.Violation
+	acquisitions int
+	contended    bool   // a client has asked for the lock while the other one held it
+	orphaned     bool   // a holder has died
+	lastReleased string // who has released since a client acquired; empty: nobody has
+	fence        int64  // the largest token so far
+}
+
+// A phase is what a client does.
+type phase int
+
+const (
+	acquiring phase = iota // or buying
+	holding
+	releasing
+	ended // or dead
+)
+
+// A claim is what a referee knows of a client.
+type claim struct {
+	name     string
+	phase    phase
+	left     int       // how often it is still to lock
+	answer   string    // the last one
+	acquired time.Time // when it said so
+	sent     time.Time // when its last request was sent on to the server
+
+	// A lease begins with the first request of its take, which may be sent again.
+	firstRequest string
+	leaseBegins  time.Time
+	leaseEnds    time.Time
+	// What sent was when the client was stopped while it took the lock: its lease may have
+	// begun then. Zero: it was not stopped.
+	sentBeforePause time.Time
+}
+
+// newReferee is the referee of clients that are to lock twice and once.
+func newReferee(w *world) *referee {
+	r := &referee{lease: w.leastLease, patience: 2*w.lease + settleLimit, tested: w.tested}
+	for n, c := range w.clients {
+		r.claims = append(r.claims, &claim{name: c.Name, left: len(w.clients) - n})
+	}
+	return r
+}
+
+// other is the claim of the other client.
+func (r *referee) other(client int) *claim { return r.claims[1-client] }
+
+// held reports whether a client holds the lock, as far as it was told.
+func (r *referee) held() bool {
+	return slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase == holding })
+}
+
+// allEnded reports whether all clients have ended.
+func (r *referee) allEnded() bool {
+	return !slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase != ended })
+}
+
+// sends notes that a client's request is sent on to the server.
+func (r *referee) sends(client int, request string) {
+	c := r.claims[client]
+	c.sent = time.Now()
+	if c.phase != acquiring {
+		return
+	}
+
+	if c.firstRequest == "" {
+		c.firstRequest = request
+	}
+	if c.firstRequest == request {
+		c.leaseBegins = c.sent
+	}
+	r.contended = r.contended || r.other(client).phase == holding
+}
+
+// renews notes that the last request of a holder may have renewed its lease.
+func (r *referee) renews(client int) {
+	c := r.claims[client]
+	if c.phase == holding && c.sent.Before(c.leaseEnds) {
+		c.leaseEnds = c.sent.Add(r.lease)
+	}
+}
+
+// pauses notes that a client is stopped.
+func (r *referee) pauses(client int) {
+	c := r.claims[client]
+	if c.phase == acquiring {
+		c.sentBeforePause = c.sent
+	}
+}
+
+// hears notes an answer of a client, whatever it means.
+func (r *referee) hears(client int, answer string) { r.claims[client].answer = answer }
+
+// leaves notes that a client is told to release the lock.
+func (r *referee) leaves(client int) { r.claims[client].phase = releasing }
+
+// ends notes that a client does no more.
+func (r *referee) ends(client int) { r.claims[client].phase = ended }
+
+// dies notes that a client is to die.
+func (r *referee) dies(client int) {
+	r.orphaned = r.orphaned || r.claims[client].phase == holding
+}
+
+// takesAgain notes that a client takes the lock from the beginning.
+func (r *referee) takesAgain(client int) {
+	c := r.claims[client]
+	c.phase = acquiring
+	c.sentBeforePause = time.Time{}
+	c.firstRequest = ""
+}
+
+// acquires notes that a client has acquired the lock: perhaps while the other one holds
+// it, perhaps with a fencing token.
+func (r *referee) acquires(client int, token string) {
+	c := r.claims[client]
+	c.phase = holding
+	c.acquired = time.Now()
+	c.leaseEnds = c.leaseBegins.Add(r.lease)
+
+	r.acquisitions++
+	r.testedIf(exclusive, r.acquisitions == takes && r.contended)
+	r.testedIf(survivesCrash, r.orphaned)
+
+	if r.other(client).phase == holding {
+		r.twoHold(c, r.other(client))
+	}
+	r.lastReleased = ""
+	r.compareTokens(c, token)
+}
+
+// twoHold notes the harm that a client has acquired the lock, and another one holds it.
+func (r *referee) twoHold(c, holder *claim) {
+	harm, how := verify.TwoHolders, " and within its lease"
+	stopped := !c.sentBeforePause.IsZero()
+	switch {
+	case stopped && r.mayHaveEnded(c.sentBeforePause.Add(r.lease), holder.acquired):
+		harm = verify.Outlived
+		how = ", because the lease of " + c.name + " has run out while it took the lock"
+	case r.mayHaveEnded(holder.leaseEnds, c.acquired):
+		harm = verify.Outlived
+		how = ", whose lease has run out"
+	case r.lastReleased != "" && r.lastReleased != holder.name:
+		harm = verify.FreedAnothers
+		how += ", after a release by " + r.lastReleased
+	}
+	r.harm(harm, c.name+" enters while "+holder.name+" is inside"+how)
+}
+
+// margin is how long before its end a lease may have ended already: the server counts it by
+// a clock of its own, in whole milliseconds.
+func (r *referee) margin() time.Duration { return r.lease / 50 }
+
+// mayHaveEnded reports whether a lease may have ended at some time, which ends at end.
+func (r *referee) mayHaveEnded(end, at time.Time) bool { return !at.Before(end.Add(-r.margin())) }
+
+// releases notes what a client was told when it released the lock.
+func (r *referee) releases(client int, word string) {
+	c, other := r.claims[client], r.other(client)
+	r.lastReleased = c.name
+
+	hadLost := other.acquired.After(c.acquired) && other.acquired.After(c.leaseEnds)
+	if hadLost {
+		r.testedIf(noticesLoss, word == program.Lost)
+		// It locks again, and would get in if it had freed the other's lock.
+		r.testedIf(ownerOnly, other.phase == holding && c.left > 1)
+		if word == program.Released {
+			r.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+
+				" had got it meanwhile")
+		}
+	}
+
+	c.left--
+	c.phase = ended
+}
+
+// waits notes a harm if a client that takes the lock has been kept out for longer than
+// its patience, in which nothing happened, and nobody holds the lock.
+func (r *referee) waits(client int, wait time.Duration) {
+	c := r.claims[client]
+	if c.phase == acquiring && !r.held() && wait > r.patience {
+		r.harm(verify.LockedOut, fmt.Sprintf("%s has waited for %s, while nobody was inside and nothing happened",
+			c.name, wait.Round(time.Millisecond)))
+	}
+}
+
+// compareTokens notes a fencing token, which has to be larger than all before it. That of
+// a client that was stopped while it took the lock may be from before others.
+func (r *referee) compareTokens(c *claim, token string) {
+	fence, err := strconv.ParseInt(token, 10, 64)
+	if err != nil { // it has none
+		return
+	}
+
+	r.testedIf(fenced, r.fence > 0)
+	overtaken := fence < r.fence && !c.sentBeforePause.IsZero()
+	if fence <= r.fence && !overtaken {
+		r.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, r.fence))
+	}
+	r.fence = max(r.fence, fence)
+}
+
+// leaseEndedSince reports whether the lease of another client, which holds the lock, has
+// ended since some time.
+func (r *referee) leaseEndedSince(client int, since time.Time) bool {
+	other := r.other(client)
+	return other.phase == holding && time.Now().After(other.leaseEnds) && since.Before(other.leaseEnds)
+}
+
+// testedIf notes that something has put a promise to the test, if it is so.
+func (r *referee) testedIf(promise string, is bool) {
+	if is {
+		r.tested[promise] = true
+	}
+}
+
+func (r *referee) harm(h verify.Harm, text string) {
+	r.harms = append(r.harms, verify.Violation{Harm: h, Text: text})
+}

@@ -1,0 +1,65 @@
+package judge
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A referee needs no process to find each harm.
+func TestReferee(t *testing.T) {
+	const alice, bob = 0, 1
+	var r *referee
+	take := func(client int, token string) {
+		r.takesAgain(client)
+		r.sends(client, "SET lock")
+		time.Sleep(time.Microsecond) // so that the shortest lease is over
+		r.acquires(client, token)
+	}
+	for _, c := range []struct {
+		what  string
+		lease time.Duration
+		do    func()
+		want  []verify.Harm
+	}{
+		{"one after the other", time.Hour, func() {
+			take(alice, "1")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+			take(bob, "2")
+		}, nil},
+		{"both", time.Hour, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.TwoHolders}},
+		{"after the lease", 1, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.Outlived}},
+		{"after a release by another", time.Hour, func() {
+			take(alice, "")
+			take(bob, "")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+			take(alice, "")
+		}, []verify.Harm{verify.TwoHolders, verify.FreedAnothers}},
+		{"untold", 1, func() {
+			take(alice, "")
+			take(bob, "")
+			r.releases(alice, program.Released)
+		}, []verify.Harm{verify.Outlived, verify.NotTold}},
+		{"a token twice", 1, func() { take(alice, "7"); r.ends(alice); take(bob, "7") }, []verify.Harm{verify.FenceRepeats}},
+		{"kept out", 1, func() { r.waits(bob, time.Hour) }, []verify.Harm{verify.LockedOut}},
+		{"who waits for a holder", 1, func() { take(alice, ""); r.waits(bob, time.Hour) }, nil},
+	} {
+		w := &world{leastLease: c.lease, tested: map[string]bool{}, clients: []*client{{}, {}}}
+		w.clients[alice].Name = "Alice"
+		w.clients[bob].Name = "Bob"
+		r = newReferee(w)
+		c.do()
+		var harms []verify.Harm
+		for _, h := range r.harms {
+			harms = append(harms, h.Harm)
+		}
+		if !slices.Equal(harms, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, r.harms, c.want)
+		}
+	}
+}

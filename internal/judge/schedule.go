@@ -1,0 +1,342 @@
+package judge
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A schedule is one that a world plays. choices.go has what can happen in it next; the
+// idleDetector says when to choose, and the referee what is wrong.
+type schedule struct {
+	*world
+	idle    *idleDetector
+	referee *referee
+	diagram *diagram
+
+	lock       string // its name
+	steps      []search.Choice
+	lastChoice time.Time // when it was made
+	running    int       // the client that was chosen last; below 0: none
+	failed     error     // why this program cannot be judged
+	stalled    bool      // a client took long to become idle: the machine has no time for it
+}
+
+// mostSteps ends schedules that come to no end.
+const mostSteps = 500
+
+// newSchedule begins a schedule: programs that have died are started again.
+func (w *world) newSchedule() (*schedule, error) {
+	for _, c := range w.clients {
+		if err := w.revive(c); err != nil {
+			return nil, err
+		}
+	}
+	if w.shop != nil {
+		if err := w.shop.open(w.ctx); err != nil {
+			return nil, err
+		}
+	}
+
+	for _, c := range w.clients {
+		c.waiting = nil
+		c.late = nil
+		c.pausedSince = time.Time{}
+		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
+	}
+	now := time.Now()
+	return &schedule{
+		world:      w,
+		idle:       newIdleDetector(len(w.clients)),
+		referee:    newReferee(w),
+		diagram:    &diagram{begin: now},
+		lock:       "lock-" + rand.Text(),
+		lastChoice: now,
+		running:    -1,
+	}, nil
+}
+
+// play has clients begin, and then choose say what happens until nothing can happen.
+func (s *schedule) play(choose search.Chooser) error {
+	for _, c := range s.clients {
+		request := program.Acquire(s.lock)
+		if s.shop != nil {
+			request = program.Buy(s.shop.order(c.number))
+		}
+		s.tell(c, request)
+		s.settle()
+	}
+
+	for len(s.steps) < mostSteps && s.interrupted() == nil {
+		s.settle()
+		options := s.options()
+		if len(options) == 0 {
+			if !s.passTime() {
+				break
+			}
+			continue
+		}
+
+		choice, err := choose(options, s.pending())
+		err = errors.Join(err, s.failed, context.Cause(s.ctx))
+		if err != nil {
+			return err
+		}
+		s.do(choice)
+		s.lastChoice = time.Now()
+	}
+	return nil
+}
+
+// interrupted is why the schedule cannot go on.
+func (s *schedule) interrupted() error { return cmp.Or(s.failed, context.Cause(s.ctx)) }
+
+// played is the schedule as the search wants it.
+func (s *schedule) played() search.Played {
+	return search.Played{
+		Steps:   s.steps,
+		Harms:   s.referee.harms,
+		Stalled: s.stalled,
+		Diagram: s.diagram.draw(s.referee.claims),
+	}
+}
+
+// claim is what the referee knows of a client, to read.
+func (s *schedule) claim(c *client) *claim { return s.referee.claims[c.number] }
+
+// tell tells a client what to do.
+func (s *schedule) tell(c *client, request string) {
+	s.idle.reacts(c.number, true)
+	c.tell(request)
+}
+
+// settle waits until all clients are idle, but no longer than settleLimit.
+func (s *schedule) settle() {
+	began := time.Now()
+	defer func() { s.stalled = s.stalled || time.Since(began) > s.leastLease/8 }()
+	for time.Since(began) < settleLimit {
+		select {
+		case e := <-s.events:
+			s.handle(e)
+			continue
+		default:
+		}
+
+		if !slices.ContainsFunc(s.clients, s.busy) {
+			return
+		}
+		select {
+		case e := <-s.events:
+			s.handle(e)
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// busy reports whether a client may still do something without being chosen.
+func (s *schedule) busy(c *client) bool {
+	phase := s.claim(c).phase
+	if !c.runs() || len(c.waiting) > 0 || phase == holding || phase == ended {
+		return false
+	}
+	return s.idle.busy(c.number, c.process)
+}
+
+// handle notes what a client has done.
+func (s *schedule) handle(e event) {
+	c := e.client
+	s.idle.restart(c.number)
+	switch {
+	case e.held != nil && c.process == nil:
+		e.held.Drop()
+	case e.held != nil:
+		s.impatient = s.impatient || s.claim(c).phase == acquiring && len(c.waiting) > 0
+		c.waiting = append(c.waiting, e.held)
+	case e.output.From != c.process: // it is of a program that was killed
+	case e.output.Ended:
+		s.diagram.add(c.number, "*its program has ended*", "")
+		s.referee.ends(c.number)
+		c.process = nil
+		c.gate.Cut() // what it still wanted to send is not executed
+		c.waiting = nil
+	default:
+		s.hear(c, e.output)
+	}
+}
+
+// expected is what a client was asked in each phase, and the words with which it may
+// answer. In other phases it is asked nothing, and nothing that it says counts.
+var expected = map[phase]struct{ request, answers string }{
+	acquiring: {"acquire", program.AcquireAnswers},
+	releasing: {"release", program.ReleaseAnswers},
+}
+
+// hear notes an answer.
+func (s *schedule) hear(c *client, answer program.Output) {
+	s.referee.hears(c.number, answer.Line)
+	if s.shop != nil {
+		s.hearBuyer(c, answer)
+		return
+	}
+
+	want, wasAsked := expected[s.claim(c).phase]
+	if !wasAsked {
+		return
+	}
+	if err := answer.Expect(want.answers); err != nil {
+		s.failed = c.wrong(want.request, err)
+		return
+	}
+	if s.claim(c).phase == acquiring {
+		s.hearAcquire(c, answer)
+	} else {
+		s.hearRelease(c, answer)
+	}
+}
+
+// hearBuyer notes what a buyer says of its order.
+func (s *schedule) hearBuyer(c *client, answer program.Output) {
+	s.showAnswer(c, answer)
+	s.referee.ends(c.number)
+	if err := answer.Expect(program.BuyAnswers); err != nil {
+		s.failed = c.wrong("buy", err)
+	}
+	s.shop.answered(c.number, answer.Word())
+	s.referee.testedIf(exclusive, s.shop.bought == 1 && s.shop.refused == 1)
+}
+
+// hearAcquire notes that a client has acquired the lock, or has given up.
+func (s *schedule) hearAcquire(c *client, answer program.Output) {
+	if answer.Word() != program.Acquired { // it is asked again
+		s.showAnswer(c, answer)
+		s.acquireAgain(c)
+		return
+	}
+
+	if !s.stalled {
+		s.checkWait(c)
+	}
+	s.diagram.add(c.number, "*enters*", "")
+	s.idle.changed()
+	_, token, _ := strings.Cut(answer.Line, " ")
+	s.referee.acquires(c.number, token)
+}
+
+// hearRelease notes what a client says of its release. It locks again if that is left.
+func (s *schedule) hearRelease(c *client, answer program.Output) {
+	s.showAnswer(c, answer)
+	s.referee.releases(c.number, answer.Word())
+	if s.claim(c).left > 0 {
+		s.acquireAgain(c)
+	}
+}
+
+func (s *schedule) acquireAgain(c *client) {
+	s.referee.takesAgain(c.number)
+	s.tell(c, program.Acquire(s.lock))
+}
+
+func (s *schedule) showAnswer(c *client, answer program.Output) {
+	s.diagram.add(c.number, "*is told: "+answer.Line+"*", "")
+}
+
+// checkWait has the referee judge how long a client has been waiting for the lock.
+func (s *schedule) checkWait(c *client) {
+	if s.shop == nil && c.runs() {
+		s.referee.waits(c.number, time.Since(s.lastChoice))
+	}
+}
+
+// finish ends a schedule: it kills clients that have not ended, and looks at what is left.
+func (s *schedule) finish() {
+	for _, c := range s.clients {
+		s.end(c)
+	}
+	switch {
+	case s.shop != nil:
+		s.audit()
+	case slices.ContainsFunc(s.steps, search.Choice.IsFault):
+		s.checkRecovery()
+	}
+}
+
+// end ends what a client still does.
+func (s *schedule) end(c *client) {
+	c.gate.Gate(nil)
+	s.checkWait(c)
+	unfinished := s.claim(c).phase != ended
+	paused := !c.pausedSince.IsZero()
+	if s.shop != nil && unfinished && !paused && s.interrupted() == nil {
+		s.referee.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.Name, 6*s.lease))
+	}
+	if unfinished || paused {
+		c.kill()
+		s.referee.ends(c.number)
+	}
+
+	for _, h := range c.waiting {
+		h.Open() // it has nothing to do with the lock; if the client was killed, it has no effect
+	}
+	for _, h := range c.late {
+		h.Drop()
+	}
+}
+
+// audit judges the market.
+func (s *schedule) audit() {
+	for _, c := range s.clients {
+		if s.claim(c).answer == "" {
+			s.shop.answered(c.number, "")
+		}
+	}
+	s.referee.harms = append(s.referee.harms, s.shop.audit(s.ctx)...)
+}
+
+// checkRecovery has a client that is left, or a fresh one, take the lock after a fault,
+// within two leases and a margin.
+func (s *schedule) checkRecovery() {
+	c := s.clients[1]
+	if c.process == nil {
+		c = s.clients[0]
+	}
+	if s.revive(c) != nil { // the next schedule will say why
+		return
+	}
+
+	end := time.Now().Add(2*s.lease + settleLimit + time.Second)
+	err := s.acquireBefore(end, c)
+	if errors.Is(err, program.ErrSilent) {
+		s.referee.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
+			(2*s.lease).Round(time.Millisecond)))
+	}
+	s.referee.testedIf(survivesCrash, err == nil && s.referee.orphaned)
+
+	if err == nil {
+		err = s.expect(c, program.AnswerLimit, releasesOwn, program.Release)
+	}
+	if err != nil {
+		c.kill()
+	}
+}
+
+// acquireBefore has a client take the lock, and again after an error, which may be of its
+// connection.
+func (s *schedule) acquireBefore(end time.Time, c *client) (err error) {
+	for {
+		err = s.expect(c, time.Until(end), program.Acquired, program.Acquire(s.lock))
+		isOver := c.process == nil || !time.Now().Before(end) || s.ctx.Err() != nil
+		if err == nil || errors.Is(err, program.ErrSilent) || isOver {
+			return err
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// A world implements search.World: a server of its own, and two clients behind gates.
+// The clients take one lock, the first twice and the second once, or buy in a shop. What
+// stands here lasts for all schedules; each that is played is a schedule.
+type world struct {
+	ctx     context.Context
+	server  *backend.Server
+	clients []*client
+	events  chan event // of the clients
+	shop    *shop      // nil: they lock
+	program string
+	kinds   []explore.Fault
+
+	wantedLease time.Duration // that the lock is to have
+	lease       time.Duration // that it was seen to have
+	// The least that it can be: one that polls seldom gets in late, and lease is too long.
+	leastLease time.Duration
+	// A client has sent something else while a request was held back: it gives up soon.
+	impatient bool
+
+	tested    map[string]bool      // the promises that something has put to the test
+	confirmed map[verify.Harm]bool // harms that have come a second time
+}
+
+// newWorld starts a server and two clients, and has them rehearse with one lease after
+// the other until that succeeds.
+func newWorld(
+	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration,
+) (*world, error) {
+	server, err := o.Server.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{
+		ctx:       ctx,
+		server:    server,
+		events:    make(chan event, 1000),
+		program:   o.Program,
+		kinds:     o.Bounds.Kinds,
+		tested:    map[string]bool{},
+		confirmed: map[verify.Harm]bool{},
+	}
+
+	err = w.addClients(o, guardian)
+	if err == nil {
+		err = w.openShop()
+	}
+	if err == nil {
+		err = w.findLease(leases)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+// addClients opens the gates of two clients, whose programs do not run yet.
+func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
+	connect := func() (net.Conn, error) { return redisconn.To(w.server.Target).Connect(context.Background()) }
+	for number, name := range []string{"Alice", "Bob"} {
+		command := o.Command
+		if number == 1 && o.Program == clockOff {
+			command, err = ahead(command)
+		}
+		if err != nil {
+			return err
+		}
+
+		gate, err := wire.StartGate(connect)
+		if err != nil {
+			return err
+		}
+		c := &client{number: number, gate: gate, events: w.events}
+		c.Launch = program.Launch{
+			Name:    name,
+			Command: command,
+			Server:  url.URL{Scheme: "redis", Host: gate.Addr()},
+			Mark:    guardian.Mark,
+			Stderr:  o.Stderr,
+		}
+		w.clients = append(w.clients, c)
+	}
+	return nil
+}
+
+// openShop connects to the market of clients that buy.
+func (w *world) openShop() error {
+	market, buys := purchasers.Named(w.program)
+	if !buys {
+		return nil
+	}
+	conn, err := w.server.Dial(w.ctx)
+	if err != nil {
+		return err
+	}
+	w.shop = &shop{Market: market, conn: conn}
+	return nil
+}
+
+// Play implements search.World. It leaves out harms that are not confirmed.
+func (w *world) Play(choose search.Chooser) (search.Played, error) {
+	played, err := w.playOnce(choose)
+	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
+		return !w.confirm(v.Harm, played.Steps)
+	})
+	return played, err
+}
+
+// confirm reports whether a harm counts, which steps did. When one, other than an
+// outlived lease, first comes, it has to come again in one of three more tries: else the
+// machine may have stood still.
+func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
+	if harm == verify.Outlived {
+		return true
+	}
+	for try := 0; try < 3 && !w.confirmed[harm]; try++ {
+		again, _ := w.playOnce(search.Follow(search.Words(steps))) // an error: it did not come
+		w.confirmed[harm] = slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
+	}
+	return w.confirmed[harm]
+}
+
+// playOnce plays a schedule.
+func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
+	s, err := w.newSchedule()
+	if err != nil {
+		return search.Played{}, err
+	}
+	err = s.play(choose)
+	s.finish() // in any case, or a client would stay stopped
+	if err == nil {
+		err = s.interrupted()
+	}
+	if err != nil {
+		return search.Played{}, err
+	}
+	return s.played(), nil
+}
+
+// revive starts a program that does not run, and returns when it has locked or bought
+// twice: it has connected, and has loaded its scripts.
+func (w *world) revive(c *client) error {
+	if c.process != nil {
+		return nil
+	}
+	if err := c.start(w.wantedLease); err != nil {
+		return err
+	}
+	c.gate.Gate(nil)
+	c.gate.Record()
+
+	err := w.warmUp(c)
+	if err == nil && len(c.gate.Commands()) == 0 {
+		err = fmt.Errorf("%w: it has done all that it was told%s", ErrAdapter, c.explanation())
+	}
+	if err != nil {
+		c.kill() // or a late answer would be taken for that to something else
+	}
+	return err
+}
+
+// close ends all.
+func (w *world) close() (err error) {
+	done := make(chan struct{})
+	defer close(done)
+	go w.dropEvents(done) // or clients would block on a full channel
+
+	for _, c := range w.clients {
+		err = errors.Join(err, c.close())
+	}
+	if w.shop != nil {
+		err = errors.Join(err, w.shop.conn.Close())
+	}
+	return errors.Join(err, w.server.Close())
+}
+
+func (w *world) dropEvents(done <-chan struct{}) {
+	for {
+		select {
+		case e := <-w.events:
+			if e.held != nil {
+				e.held.Drop()
+			}
+		case <-done:
+			return
+		}
+	}
+}
