@@ -87,9 +87,11 @@ type Worker struct {
 	// it is given one of these addresses; empty: locks live in the market's server.
 	LockServers []string
 	Keys        Keys
-	// Resends asks marketsim's own strategies to send a command again whose reply did not
-	// come. A Purchaser with a client of its own decides that itself.
-	Resends bool
+
+	// What clients of marketsim's own strategies do. A Purchaser with a client of its own
+	// decides that itself.
+	ReplyTimeout time.Duration // for how long they wait for a reply; 0: 5 s
+	Resends      bool          // they send a command again whose reply did not come
 }
 
 // An Open makes the Purchaser of one worker: bench.Measure measures what it makes,

@@ -127,8 +127,8 @@ func exploredTable(all []findings.Exploration) string {
 // longLeases ends the name of a program in which locks outlast the clients' patience.
 const longLeases = "-long-leases"
 
-// safeSchemes are those with which two buyers of one item do no harm, and what the other
-// programs found of them; then how many others there are.
+// safeSchemes are those with which two buyers of one item do no harm, and what the
+// searches in the other programs found; then how many others there are.
 func safeSchemes(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | nothing was found in | harm was found in | schedules |\n|:--|:--|:--|--:|\n")
@@ -233,7 +233,7 @@ func leastHarmed(faults *findings.FaultTable) string {
 	return b.String()
 }
 
-// afterUnknown says what is found of the ways to go on after a write of unknown outcome.
+// afterUnknown says what was found about the ways to go on after a write of unknown outcome.
 func afterUnknown(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | what the holder does | found |\n|:--|:--|:--|\n")
@@ -256,7 +256,7 @@ func afterUnknown(all []findings.Exploration) string {
 }
 
 // schemes is a line for each scheme: the harms with the programs that show them,
-// or how far nothing was found.
+// or the programs in which none was found.
 func schemes(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")

@@ -11,7 +11,6 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -143,10 +142,12 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 				g, relay := newFixture(t, testkit.Embedded(t)), testkit.Relay(t, addrs[0])
 				through := []string{relay.Addr()}
 				order, one, other := g.offer(0), holdpoint.At(step.BeforeWrite), holdpoint.At(step.BeforeWrite)
-				env := strategies.Env{Client: market.Client{Steps: one.Observe}, Servers: lock.Servers{ZooKeeper: through, Etcd: through}}
+				env := observing(one.Observe)
+				env.Servers = lock.Servers{ZooKeeper: through, Etcd: through}
 				former := g.open(spec+":ttl=3s", g.server, env).holds(one, order)
 				relay.Disconnect()
-				env = strategies.Env{Client: market.Client{Steps: other.Observe}, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
+				env = observing(other.Observe)
+				env.Servers = lock.Servers{ZooKeeper: addrs, Etcd: addrs}
 				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)
 			}
 			for fencing, want := range map[string]takeover{"off": {nil, nil, false}, "on": {market.ErrStale, nil, true}} {

@@ -41,7 +41,7 @@ func TestLostWrite(t *testing.T) {
 			eachSpec(t, false, slices.Concat(protecting(), scripted, fusedSpecs), func(g *fixture, spec string) {
 				proxy, exec := testkit.StartProxy(g, g.server), g.traffic(spec).exec()
 				steps := once(step.BeforeWrite, func() { c.lose(proxy, exec) })
-				w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: steps}})
+				w := g.open(spec, proxy.Server(), observing(steps))
 				if c.lists {
 					_, err := g.worker(spec, nil).list(g.listing(1)) // the server knows the script from here on
 					g.must(err)
@@ -78,7 +78,7 @@ func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
 		}
 		proxy := testkit.StartProxy(g, g.server)
 		lose := func() { proxy.LoseReply(read) }
-		w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: once(step.Acquired, lose)}})
+		w := g.open(spec, proxy.Server(), observing(once(step.Acquired, lose)))
 		if sends.reading() != step.Acquired {
 			lose()
 		}
@@ -239,7 +239,7 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 	}, func(g *fixture, spec string, once bool) {
 		g.traffic(spec) // the server knows the scripts from here on
 		twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
-		w := g.open(spec, g.server, strategies.Env{Client: market.Client{Steps: twice.observe}}, twice)
+		w := g.open(spec, g.server, observing(twice.observe), twice)
 		order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
 		_, err := w.list(g.listing(0))
 		g.must(err)
@@ -263,7 +263,7 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
 	eachSpec(t, false, []string{"fine:write=pipeline"}, func(g *fixture, spec string) {
 		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
-		w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") })}})
+		w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") })))
 		_, err := w.purchase(order)
 		g.unknown(err)
 		listings := g.snapshot().Listings
@@ -287,7 +287,7 @@ func TestPipelineThatIsRefused(t *testing.T) {
 	order, user := g.offer(0), restricted(g, "hincrby")
 	before := g.snapshot()
 	forbid := func() { g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err()) }
-	_, err := g.open(spec, user, strategies.Env{Client: market.Client{Steps: once(step.BeforeWrite, forbid)}}).purchase(order)
+	_, err := g.open(spec, user, observing(once(step.BeforeWrite, forbid))).purchase(order)
 	if !errors.Is(err, market.ErrRejected) {
 		g.Errorf("purchase: %v, want %v", err, market.ErrRejected)
 	}

@@ -108,7 +108,7 @@ func (s Spec) Resends() bool { return s.params.Text(resendParam) == "on" }
 
 // Own is the spec of your own strategy, to be measured as those of a catalogue are.
 // What its connections carry counts as the worker's own, with what its client says to
-// introduce itself. Where a run leaves keys of its own, name them in the Keys of its
+// introduce itself. If a run leaves keys of its own, name them in the Keys of its
 // [Strategy], and add that to a [Catalogue].
 func Own(name string, open market.Open) Spec {
 	return Spec{strategy: Strategy{Name: name, New: func(env Env) (market.Purchaser, io.Closer, error) {
@@ -125,6 +125,7 @@ func Own(name string, open market.Open) Spec {
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 	to := func(addr string) redisconn.Dialer {
 		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) })
+		dialer = dialer.WithReplyTimeout(w.ReplyTimeout)
 		if w.Resends || s.Resends() {
 			return dialer.WithResends()
 		}

@@ -195,10 +195,15 @@ type worker struct {
 	ledger    *market.Ledger
 }
 
+// observing is an Env whose steps are observed.
+func observing(steps step.Observer) strategies.Env {
+	return strategies.Env{Client: market.Client{Steps: steps}}
+}
+
 // worker opens a worker.
 func (g *fixture) worker(spec string, steps step.Observer) *worker {
 	g.Helper()
-	return g.open(spec, g.server, strategies.Env{Client: market.Client{Steps: steps}})
+	return g.open(spec, g.server, observing(steps))
 }
 
 // open opens one that reaches the market through a server, which may be a

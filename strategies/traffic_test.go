@@ -6,9 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 // scripted are specs that read and write by script.
@@ -74,7 +72,7 @@ func (r *traffic) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func (g *fixture) traffic(spec string) *traffic {
 	g.Helper()
 	r := &traffic{}
-	w := g.open(spec, g.server, strategies.Env{Client: market.Client{Steps: r.observe}}, r)
+	w := g.open(spec, g.server, observing(r.observe), r)
 	for n := range 2 {
 		r.after, r.sent = "", map[step.Name][][]string{}
 		order := g.offer(8 + n)

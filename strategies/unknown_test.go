@@ -29,7 +29,7 @@ func TestLockAfterAnUnknownWrite(t *testing.T) {
 			write = "evalsha"
 		}
 		lose := func() { proxy.LoseReply(write) }
-		w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: once(step.BeforeWrite, lose)}})
+		w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, lose)))
 		_, err := w.purchase(order)
 		g.unknown(err)
 		left := g.locks(spec)
@@ -64,7 +64,7 @@ func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 			}
 			silent(ctx, at)
 		}
-		w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: steps}})
+		w := g.open(spec, proxy.Server(), observing(steps))
 		ctx, cancel := context.WithTimeout(g.ctx, 2*time.Second)
 		defer cancel()
 		if _, err := w.purchaser.Purchase(ctx, order); !errors.Is(err, market.ErrNotSent) {
@@ -106,7 +106,7 @@ func TestKillSettlesAnUnknownWrite(t *testing.T) {
 func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned bool) {
 	order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
 	var late func()
-	w := g.open(spec, proxy.Server(), strategies.Env{Client: market.Client{Steps: once(step.BeforeWrite, func() { late = breaks(proxy) })}})
+	w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, func() { late = breaks(proxy) })))
 	_, err := w.purchase(order)
 	bought := len(g.owned(g.snapshot()))
 	switch {

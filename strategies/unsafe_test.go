@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 // unsafe writes one command at a time: where it is cut decides what is lost,
@@ -26,7 +24,7 @@ func TestUnsafeCutBetweenItsWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
 				order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
-				a := g.open("unsafe", proxy.Server(), strategies.Env{Client: market.Client{Steps: once(step.BeforeWrite, func() { c.cut(proxy) })}})
+				a := g.open("unsafe", proxy.Server(), observing(once(step.BeforeWrite, func() { c.cut(proxy) })))
 				_, err := a.purchase(order)
 				g.unknown(err)
 				v := g.audit()

@@ -8,7 +8,6 @@ import (
 	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -79,8 +78,10 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 				waiting.Open()
 				mine, yours := g.offer(0), g.offer(1)
 				mine.Buyer, yours.Buyer = seller, seller // who can afford both
-				first := g.open(c.spec, g.server, strategies.Env{Client: market.Client{Steps: write.Observe}, Process: &one}).holds(write, mine)
-				second := g.open(c.spec, g.server, strategies.Env{Client: market.Client{Steps: waiting.Observe}, Process: c.second}).start(yours)
+				holder, waiter := observing(write.Observe), observing(waiting.Observe)
+				holder.Process, waiter.Process = &one, c.second
+				first := g.open(c.spec, g.server, holder).holds(write, mine)
+				second := g.open(c.spec, g.server, waiter).start(yours)
 				var got outcome
 				if c.waits {
 					<-waiting.Reached()

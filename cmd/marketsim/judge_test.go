@@ -95,7 +95,8 @@ func TestJudgedIsDrawn(t *testing.T) {
 func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
 	keys := testkit.Must(market.NewKeys("adapter:"))(t)
-	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return redisconn.To(s.Target).Connect(t.Context()) }))(t)
+	connect := func() (net.Conn, error) { return redisconn.To(s.Target).Connect(t.Context()) }
+	gate := testkit.Must(wire.StartGate(connect))(t)
 	t.Cleanup(func() { _ = gate.Close() })
 	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())

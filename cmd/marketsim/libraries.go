@@ -60,7 +60,7 @@ func ofLibrary(l reference.Library, faults *findings.FaultTable) *view.Doc {
 	return d
 }
 
-// ofJudged is what was found of a program, without its schedules.
+// ofJudged is what judge found about a program, without its schedules.
 func ofJudged(p reference.JudgedProgram, found *findings.Explorations) *view.Doc {
 	d := &view.Doc{
 		Title: fmt.Sprintf("judged: %s (%s)", p.Name, p.Library),

@@ -29,7 +29,7 @@ func (p *plan) rights() rights {
 	for _, spec := range p.specs {
 		specs = append(specs, spec)
 	}
-	return rights{target: p.server.target, keys: p.options.Keys, trials: catalogue.Commands(specs...)}
+	return rights{target: p.server.target, keys: p.options.Keys, trials: backend.Trials(catalogue.Commands(specs...)...)}
 }
 
 // A rightsError is a refusal by the user's ACL, with the rules that are missing.

@@ -48,7 +48,11 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 
 func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
 	password := cmp.Or(l.Password, rand.Text())
-	p := &process.Process{Name: "redis", Program: program, Input: fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)}
+	p := &process.Process{
+		Name:    "redis",
+		Program: program,
+		Input:   fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password),
+	}
 	p.Args = []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
 	p.Args = append(p.Args, l.Args...)
 	target := redisconn.Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}

@@ -14,6 +14,15 @@ import (
 // names of the run's own. It is never executed.
 type Trial string
 
+// Trials are commands as they are tried.
+func Trials(commands ...string) []Trial {
+	trials := make([]Trial, len(commands))
+	for i, command := range commands {
+		trials[i] = Trial(command)
+	}
+	return trials
+}
+
 // Command is the command's name, as an ACL spells it: "hget", or "client|kill".
 func (t Trial) Command() string {
 	name, _, _ := strings.Cut(string(t), " ")
@@ -45,7 +54,9 @@ func (t Trial) words(key, channel string) []any {
 // server looks at the ACL when a command joins a transaction, and the end of its
 // connection discards this one. To a user who may not open one, all count as refused,
 // because they cannot be tried. c cannot be used afterwards.
-func Refused(ctx context.Context, c *redisconn.Conn, trials []Trial, key, channel string) (refused []Trial, first error) {
+func Refused(
+	ctx context.Context, c *redisconn.Conn, trials []Trial, key, channel string,
+) (refused []Trial, first error) {
 	// On one connection, and in one write, so that a connection that breaks takes all with
 	// it. MULTI is tried alone beforehand: without it what follows would be executed.
 	conn := c.Client.Conn()

@@ -175,7 +175,8 @@ func Preflight(ctx context.Context, c *redisconn.Conn) error {
 	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor)
 	switch {
 	case major < 6 || major == 6 && minor < 2:
-		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", redisconn.ErrUnsuitable, is["redis_version"])
+		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer",
+			redisconn.ErrUnsuitable, is["redis_version"])
 	case is["loading"] == "1":
 		return fmt.Errorf("%w: it still loads its data; try again when it is done", redisconn.ErrUnsuitable)
 	case is["role"] == "slave" && is["slave_read_only"] != "0":

@@ -182,7 +182,7 @@ func (r *Explorations) check() error {
 	return nil
 }
 
-// Sum says what was found of a scheme, and in how many programs: "nothing in 6, sold
+// Sum says what was found about a scheme, and in how many programs: "nothing in 6, sold
 // twice in 2". Empty: not searched.
 func (r *Explorations) Sum(scheme string) string {
 	counts := map[string]int{}

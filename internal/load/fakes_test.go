@@ -43,7 +43,10 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 
 // config is a row of 1x1 on s, to be changed by a test.
 func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
-	c := on1x1(Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Servers: connect.Servers{Market: s.Dialer("")}})
+	c := on1x1(Options{
+		Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t),
+		Servers: connect.Servers{Market: s.Dialer("")},
+	})
 	c.of(subject)
 	c.buys(20)
 	return c

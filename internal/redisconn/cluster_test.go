@@ -13,7 +13,8 @@ import (
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
 		"123456789": 12739, "foo": 12182, "": 0, "{user1000}.following": redisconn.Slot("user1000"),
-		"foo{}{bar}": redisconn.Slot("foo{}{bar}"), "foo{{bar}}zap": redisconn.Slot("{bar"), "foo{bar}{zap}": redisconn.Slot("bar"),
+		"foo{}{bar}": redisconn.Slot("foo{}{bar}"), "foo{{bar}}zap": redisconn.Slot("{bar"),
+		"foo{bar}{zap}": redisconn.Slot("bar"),
 	} {
 		if got := redisconn.Slot(key); got != want {
 			t.Errorf("slot of %q is %d, want %d", key, got, want)

@@ -22,10 +22,12 @@ var rooms = []struct {
 
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1}, {"internal/holdpoint", 1},
-	{"internal/redisconn", 1}, {"internal/backend", 1}, {"internal/servers", 2}, {"internal/program", 2}, {"internal/testkit", 3},
+	{"internal/redisconn", 1}, {"internal/backend", 1},
+	{"internal/servers", 2}, {"internal/program", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
-	{"strategies", 4}, {"internal/backoff", 4}, {"internal/locking", 4}, {"internal/connect", 4}, {"internal/execstrategy", 4},
+	{"strategies", 4}, {"internal/backoff", 4}, {"internal/locking", 4}, {"internal/connect", 4},
+	{"internal/execstrategy", 4},
 
 	// How safe it is.
 	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5}, {"internal/history", 5},

@@ -132,7 +132,8 @@ func wrong(run *runs.Run) (all []string) {
 	}
 	if run.Status != stored.Complete {
 		planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials)
-		all = append(all, fmt.Sprintf("The run was %s after %d of %s.", ended(string(run.Status)), complete, count(planned, "row")))
+		all = append(all, fmt.Sprintf("The run was %s after %d of %s.",
+			ended(string(run.Status)), complete, count(planned, "row")))
 	} else if unfit := failed(run); failedAudits == 0 && len(unfit) > 0 {
 		all = append(all, "Not to be judged: "+listed(unfit)+".")
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -23,7 +22,7 @@ const everyRun = "ping; info; select 0; exists KEY; unlink KEY; scan 0; hsetnx K
 	"zrem KEY m; zscore KEY m; zscan KEY 0; zrandmember KEY; multi; exec; watch KEY; unwatch"
 
 // ToFind is the command by which 'marketsim clean' finds what a run without a note left.
-const ToFind backend.Trial = "type KEY"
+const ToFind = "type KEY"
 
 const (
 	scripts      = "evalsha 0 0; eval return 0"
@@ -75,8 +74,9 @@ var commands = map[string]string{
 }
 
 // Commands are those that specs send to the market's server, with all that they may need
-// in rare cases, and those of every run, sorted: an ACL has to grant them.
-func Commands(specs ...strategies.Spec) []backend.Trial {
+// in rare cases, and those of every run, sorted: an ACL has to grant them. Each is a
+// command as it is tried, with KEY and CHANNEL for names of the run's own.
+func Commands(specs ...strategies.Spec) []string {
 	texts := []string{everyRun}
 	for _, spec := range specs {
 		kind, _ := spec.Lock()
@@ -93,14 +93,20 @@ func Commands(specs ...strategies.Spec) []backend.Trial {
 		}
 	}
 
-	var all []backend.Trial
+	var all []string
 	for _, text := range texts {
 		for trial := range strings.SplitSeq(text, ";") {
 			if strings.TrimSpace(trial) != "" {
-				all = append(all, backend.Trial(strings.TrimSpace(trial)))
+				all = append(all, strings.TrimSpace(trial))
 			}
 		}
 	}
 	slices.Sort(all)
-	return slices.CompactFunc(all, func(a, b backend.Trial) bool { return a.Command() == b.Command() })
+	return slices.CompactFunc(all, func(a, b string) bool { return nameOf(a) == nameOf(b) })
+}
+
+// nameOf is the command's name, as an ACL spells it: "hget", or "client|kill".
+func nameOf(trial string) string {
+	name, _, _ := strings.Cut(trial, " ")
+	return name
 }

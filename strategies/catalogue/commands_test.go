@@ -40,7 +40,7 @@ func every() []backend.Trial {
 	for _, strategy := range full.Strategies {
 		specs = append(specs, withLocks(full, strategy)...)
 	}
-	return append(catalogue.Commands(specs...), catalogue.ToFind)
+	return backend.Trials(append(catalogue.Commands(specs...), catalogue.ToFind)...)
 }
 
 // Each command that is missing is found, whichever it is, and nothing is executed.

@@ -76,7 +76,7 @@ func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(c
 			addr = s.LockServers()[n]
 		}
 		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", addr) }
-		conn, err := redisconn.Over(connect).Dial(ctx)
+		conn, err := redisconn.Over(connect).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
 		if err != nil {
 			return err.Error()
 		}

@@ -21,6 +21,9 @@ type Session struct {
 // again whose reply did not come.
 func (s *Session) Resends() bool { return s.world.program.Resends }
 
+// ReplyTimeout is for how long marketsim's own client waits for a reply.
+func (s *Session) ReplyTimeout() time.Duration { return s.world.program.Reply }
+
 // Number is that of the client among those of the program, from 0.
 func (s *Session) Number() int { return s.client }
 

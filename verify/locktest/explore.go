@@ -214,7 +214,7 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 // another client may come before it.
 func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
 	toServer := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
-	work, err := redisconn.Over(toServer).Dial(ctx)
+	work, err := redisconn.Over(toServer).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
 	if err != nil {
 		return err.Error()
 	}

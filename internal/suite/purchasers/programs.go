@@ -218,6 +218,8 @@ func (c *trader) run(
 		LockServers: s.LockServers(),
 		Keys:        keys,
 		Resends:     s.Resends(),
+
+		ReplyTimeout: s.ReplyTimeout(),
 	})
 	if err != nil {
 		c.failed = fmt.Errorf("open the purchaser: %w", err)
