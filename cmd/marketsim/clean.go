@@ -57,7 +57,8 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
-	needs := rights{target: server.target, keys: keys, trials: backend.Trials(append(catalogue.Commands(), catalogue.ToFind)...)}
+	commands := append(catalogue.Commands(), catalogue.ToFind)
+	needs := rights{target: server.target, keys: keys, trials: backend.Trials(commands...)}
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, needs.explain(ctx, err))
 	}
