@@ -131,6 +131,7 @@ func serverOf(ctx context.Context, url string) (*backend.Server, error) {
 	if url == "" {
 		return backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
 	}
+
 	target, err := redisconn.ParseURL(url)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
@@ -13,7 +12,7 @@ import (
 // purchase is repaired.
 func TestClaimWhileEveryClientLives(t *testing.T) {
 	each(t, func(g *fixture) {
-		order, another, gate := g.offer(0), g.offer(1), holdpoint.At(step.Acquired)
+		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.Acquired)
 		first := g.held("claim", gate, order)
 		if _, err := g.worker("claim", nil).purchase(rival(order)); !errors.Is(err, market.ErrNotListed) {
 			g.Errorf("purchase of a claimed item: %v, want %v", err, market.ErrNotListed)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -41,7 +40,7 @@ func (g *fixture) lose(name string) {
 }
 
 // ends checks how an order that was held ends when its gate is opened.
-func (g *fixture) ends(who string, gate *holdpoint.Gate, held <-chan outcome, want error) {
+func (g *fixture) ends(who string, gate *step.Gate, held <-chan outcome, want error) {
 	g.Helper()
 	gate.Open()
 	if got := <-held; !errors.Is(got.err, want) {
@@ -57,7 +56,7 @@ type takeover struct {
 }
 
 // holds starts an order, and returns when it is held at the gate.
-func (w *worker) holds(gate *holdpoint.Gate, o market.Order) <-chan outcome {
+func (w *worker) holds(gate *step.Gate, o market.Order) <-chan outcome {
 	g := w.fixture
 	g.Helper()
 	g.Cleanup(gate.Open)
@@ -71,7 +70,7 @@ func (w *worker) holds(gate *holdpoint.Gate, o market.Order) <-chan outcome {
 }
 
 // ends lets both orders end, in either order, and judges them.
-func (w takeover) ends(g *fixture, one, other *holdpoint.Gate, former, later <-chan outcome, laterFirst bool) {
+func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan outcome, laterFirst bool) {
 	g.Helper()
 	if laterFirst {
 		g.ends("later holder", other, later, w.later)
@@ -119,7 +118,7 @@ func TestFormerHolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachCase(t, c.want, func(g *fixture, spec string, want takeover) {
-				order, one, other := g.offer(0), holdpoint.At(c.formerAt), holdpoint.At(c.laterAt)
+				order, one, other := g.offer(0), step.Hold(c.formerAt), step.Hold(c.laterAt)
 				former := g.held(spec, one, order)
 				g.lose("market")
 				want.ends(g, one, other, former, g.held(spec, other, rival(order)), c.laterFirst)
@@ -141,7 +140,7 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 				t.Parallel()
 				g, relay := newFixture(t, testkit.Embedded(t)), testkit.Relay(t, addrs[0])
 				through := []string{relay.Addr()}
-				order, one, other := g.offer(0), holdpoint.At(step.BeforeWrite), holdpoint.At(step.BeforeWrite)
+				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
 				env := observing(one.Observe)
 				env.Servers = lock.Servers{ZooKeeper: through, Etcd: through}
 				former := g.open(spec+":ttl=3s", g.server, env).holds(one, order)
@@ -169,7 +168,7 @@ func TestFormerHolderListsLate(t *testing.T) {
 		"fine:set-px:fencing=token": market.ErrStale,
 		"fine:set-px:write=fused":   market.ErrLockLost,
 	}, func(g *fixture, spec string, want error) {
-		gate, former := holdpoint.At(step.BeforeWrite), make(chan outcome, 1)
+		gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
 		g.Cleanup(gate.Open)
 		a, l := g.worker(spec, gate.Observe), g.listing(0)
 		go func() {
@@ -199,7 +198,7 @@ func TestEachLockIsFenced(t *testing.T) {
 		"fine-wallet:fenced:fencing=off": nil, "fine-wallet:fenced:fencing=on": market.ErrStale,
 		"fine-wallet:set-px:fencing=token": market.ErrStale,
 	}, func(g *fixture, spec string, want error) {
-		order, another, gate := g.offer(0), g.offer(1), holdpoint.At(step.BeforeWrite)
+		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.BeforeWrite)
 		former := g.held(spec, gate, order)
 		g.lose("users:2")
 		if _, err := g.worker(spec, nil).purchase(another); err != nil {

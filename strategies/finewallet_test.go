@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
@@ -20,7 +19,7 @@ func TestLocksInChangingOrderDeadlock(t *testing.T) {
 		item, order := g.first, g.offer(0)
 		// A first purchase of the second worker, so that the next one turns the
 		// order round.
-		waiting := holdpoint.At(step.Waiting)
+		waiting := step.Hold(step.Waiting)
 		waiting.Open()
 		second := g.worker(spec, waiting.Observe)
 		cheap := g.offer(1)
@@ -31,7 +30,7 @@ func TestLocksInChangingOrderDeadlock(t *testing.T) {
 		// The first worker takes the item's lock and finds the account's held, by
 		// somebody who gives it back when both wait.
 		g.must(g.conn.Set(g.ctx, g.keys.Lock("users:2"), "somebody", 0).Err())
-		firstWaits := holdpoint.At(step.Waiting)
+		firstWaits := step.Hold(step.Waiting)
 		g.Cleanup(firstWaits.Open)
 		first := g.worker(spec, firstWaits.Observe).start(order)
 		<-firstWaits.Reached()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -20,7 +19,7 @@ import (
 // different items: fine lets them.
 func TestFineOverdrawsASharedAccount(t *testing.T) {
 	each(t, func(g *fixture) {
-		one, other := holdpoint.At(step.BeforeWrite), holdpoint.At(step.BeforeWrite)
+		one, other := step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
 		first, second := g.held("fine", one, g.offer(0)), g.held("fine", other, g.offer(1))
 		one.Open()
 		other.Open()
@@ -45,7 +44,7 @@ func TestSharedAccountIsProtected(t *testing.T) {
 	eachCase(t, map[string]step.Name{
 		"watch": step.BeforeWrite, "fine-wallet": step.Waiting, "coarse": step.Waiting,
 	}, func(g *fixture, spec string, meets step.Name) {
-		one, other := holdpoint.At(step.BeforeWrite), holdpoint.At(meets)
+		one, other := step.Hold(step.BeforeWrite), step.Hold(meets)
 		first := g.held(spec, one, g.offer(0))
 		second := g.held(spec, other, g.offer(1))
 		g.ends("first purchase", one, first, nil)
@@ -59,7 +58,7 @@ func TestLockedGivesUpInTime(t *testing.T) {
 		"coarse:timeout=50ms": "coarse", "fine:timeout=50ms": "fine", "fine-wallet:timeout=50ms": "fine-wallet",
 		"fine:tries=2": "fine", "fine:set-px:write=fused:tries=2": "fine:set-px:write=fused",
 	}, func(g *fixture, spec, holder string) {
-		order, gate := g.offer(0), holdpoint.At(step.BeforeWrite)
+		order, gate := g.offer(0), step.Hold(step.BeforeWrite)
 		first := g.held(holder, gate, order)
 		r, err := g.worker(spec, nil).purchase(order)
 		if !errors.Is(err, market.ErrContended) || r.Retries != 1 || r.Polls == 0 || r.LockHold != 0 {
@@ -77,7 +76,7 @@ func TestLockedGivesUpInTime(t *testing.T) {
 // A worker that gets the item's lock but not the account's gives the first one back.
 func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 	each(t, func(g *fixture) {
-		gate := holdpoint.At(step.BeforeWrite)
+		gate := step.Hold(step.BeforeWrite)
 		mine, other := g.offer(0), g.offer(1)
 		first := g.held("fine-wallet", gate, mine)
 		r, err := g.worker("fine-wallet:timeout=0s", nil).purchase(other)

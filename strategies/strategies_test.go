@@ -11,7 +11,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite/purchasers"
@@ -263,7 +262,7 @@ type outcome struct {
 }
 
 // held starts an order and returns when it is held at the gate.
-func (g *fixture) held(spec string, gate *holdpoint.Gate, o market.Order) <-chan outcome {
+func (g *fixture) held(spec string, gate *step.Gate, o market.Order) <-chan outcome {
 	g.Helper()
 	return g.worker(spec, gate.Observe).holds(gate, o)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -74,7 +73,7 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
-				write, waiting := holdpoint.At(step.BeforeWrite), holdpoint.At(step.Waiting)
+				write, waiting := step.Hold(step.BeforeWrite), step.Hold(step.Waiting)
 				waiting.Open()
 				mine, yours := g.offer(0), g.offer(1)
 				mine.Buyer, yours.Buyer = seller, seller // who can afford both
@@ -126,7 +125,7 @@ func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
-				order, gate := g.offer(0), holdpoint.At(step.BeforeWrite)
+				order, gate := g.offer(0), step.Hold(step.BeforeWrite)
 				held := g.held(c.spec, gate, order)
 				g.must(c.change(g, order))
 				gate.Open()

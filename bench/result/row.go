@@ -98,12 +98,14 @@ func (l Load) String() string {
 			parts = append(parts, name+"="+strconv.FormatFloat(value, 'f', -1, 64)+unit)
 		}
 	}
+
 	add("wallets", float64(l.Wallets), "")
 	add("funds", float64(l.Funds), "")
 	add("hot", float64(l.Hot), "")
 	add("stock", float64(l.Stock), "")
 	add("hold", l.HoldMS, "ms")
 	add("rtt", l.RTTMS, "ms")
+
 	if l.Rate != 0 {
 		parts = append(parts, "at "+strconv.FormatFloat(l.Rate, 'f', -1, 64)+"/s")
 	}

@@ -110,6 +110,7 @@ func checkFlags(cmd *cobra.Command, _ []string) error {
 			}
 		}
 	})
+
 	if len(missing) > 0 {
 		return usagef("%s is missing", english.WordSeries(missing, "and"))
 	}

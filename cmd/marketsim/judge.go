@@ -40,6 +40,7 @@ func newJudge(p *program) *cobra.Command {
 		Long: "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
+
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
 		flags.IntVar(&f.options.Bounds.Preemptions, "preemptions", 1,
 			"a client that could go on waits for the other one at most `N` times")

@@ -243,6 +243,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 func promises(kinds []lock.Kind) *view.Table {
 	names := suggest.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
 	t := view.NewTable(append([]string{"lock"}, names...)...)
+
 	for _, k := range kinds {
 		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {

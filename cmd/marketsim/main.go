@@ -259,6 +259,7 @@ var (
 // without folders of this machine.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
+
 	for i, arg := range p.args {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch {

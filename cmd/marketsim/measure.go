@@ -223,8 +223,10 @@ func (on *running) rehearse(ctx context.Context, p *program, plan *plan, point r
 	silent := time.AfterFunc(long, func() {
 		p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
 	})
+
 	refused, err := load.Rehearse(ctx, point, on.optionsOf(plan, point))
 	silent.Stop()
+
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,7 @@ func (f reportFlags) store(p *program, all []named, write func(io.Writer) error)
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
 	}
+
 	if err := followsNoLink(f.file); err != nil {
 		return usagef("-o: %w", err)
 	}
@@ -114,6 +115,7 @@ func (f reportFlags) store(p *program, all []named, write func(io.Writer) error)
 			return usagef("-o: %s is a result to be reported: name another file", f.file)
 		}
 	}
+
 	if err := store(f.file, true, write); err != nil {
 		return usagef("-o: %w", err)
 	}
@@ -211,6 +213,7 @@ func loadAll(paths []string) (all []named, err error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, file := range files {
 			one, err := loadFile(file)
 			if err != nil {
@@ -228,6 +231,7 @@ func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
+
 	names := []string{runFile, faultsFile, exploredFile}
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains(names, entry.Name()) {

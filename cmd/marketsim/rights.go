@@ -108,10 +108,12 @@ func (r rights) advice(refused []backend.Trial) string {
 	case r.target.Username == "":
 		who = "default"
 	}
+
 	own := "marketsim:" // which all prefixes that are drawn begin with
 	if !strings.HasPrefix(r.keys.Prefix(), drawnPrefix) {
 		own = r.keys.Prefix()
 	}
+
 	var rules []string
 	for _, trial := range refused {
 		rules = append(rules, "+"+trial.Command())

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/connect"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -86,7 +85,7 @@ type command struct {
 	Do      string
 	Listing market.Listing
 	Order   market.Order
-	Hold    []holdpoint.Point // where it is held, once each
+	Hold    []step.Point // where it is held, once each
 }
 
 // event is what a child reports: Ready, At, Done or Error, and the other fields with it.
@@ -150,9 +149,9 @@ func ServeChild(catalogue func() strategies.Catalogue) {
 type served struct {
 	*connect.Worker
 	process lock.Process
-	right   int64                          // readings of its wall clock before that is set wrong
-	gate    atomic.Pointer[holdpoint.Gate] // of the operation under way; at first, one that holds nothing
-	clock   atomic.Int64                   // readings of its wall clock
+	right   int64                     // readings of its wall clock before that is set wrong
+	gate    atomic.Pointer[step.Gate] // of the operation under way; at first, one that holds nothing
+	clock   atomic.Int64              // readings of its wall clock
 
 	still *stillness
 
@@ -164,7 +163,7 @@ func newServed(out io.Writer) *served {
 	// There are many clients.
 	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
 	// A lock may call steps before the first operation begins.
-	c.gate.Store(holdpoint.Each(nil))
+	c.gate.Store(step.HoldEach(nil))
 	return c
 }
 
@@ -199,7 +198,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		case doFree:
 			c.gate.Load().Open()
 		default:
-			c.gate.Store(holdpoint.Each(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
+			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
 			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -113,15 +112,15 @@ func (c *client) read() {
 	}
 }
 
-func at(name step.Name) holdpoint.Point { return holdpoint.Point{At: name} }
+func at(name step.Name) step.Point { return step.Point{At: name} }
 
 // list begins to offer an item of the setup's seller. It returns when it began,
 // as buy and the like do.
-func (c *client) list(l market.Listing, hold ...holdpoint.Point) time.Time {
+func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
 	return c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
-func (c *client) buy(item market.ItemID, hold ...holdpoint.Point) time.Time {
+func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
 	return c.buyAt(price, item, hold...)
 }
 
@@ -132,7 +131,7 @@ func (c *client) buys(item market.ItemID) Outcome {
 }
 
 // buyAt is buy at a price that may not be the item's.
-func (c *client) buyAt(price int64, item market.ItemID, hold ...holdpoint.Point) time.Time {
+func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time.Time {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
 	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
@@ -143,7 +142,7 @@ func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 	return began
 }
 
-func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...holdpoint.Point) verify.KeptOut {
+func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
 	c.buy(item, hold...)
 	return c.setup.keptOut(c, lease)
 }
@@ -161,7 +160,7 @@ func (c *client) lists(i int) market.Listing {
 // client has that.
 func (c *client) browses(item market.ItemID) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
-	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []holdpoint.Point{at(step.Acquired)}})
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(step.Acquired)}})
 	c.awaitStep(step.Acquired)
 	return began
 }

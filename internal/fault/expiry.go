@@ -3,7 +3,6 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify"
@@ -37,7 +36,7 @@ var expiries = []Scenario{{
 	Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
 	Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
 	run: func(s *setup) observed {
-		where := holdpoint.Point{At: step.Looked, After: step.BeforeRelease}
+		where := step.Point{At: step.Looked, After: step.BeforeRelease}
 		return releasedLate(s, where, s.client("A"), s.client("B"), s.client("C"))
 	},
 }, {
@@ -148,7 +147,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 // releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock
 // meanwhile, and is held in its critical section; the seller wakes and releases; if that
 // was the buyer's lock, one more buyer gets in.
-func releasedLate(s *setup, where holdpoint.Point, a, b, c *client) observed {
+func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
@@ -194,7 +193,7 @@ func raceForIt(s *setup) observed {
 	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
 	item := holder.lists(0).Item
 	for _, w := range waiting {
-		w.buy(item, at(step.Looked), at(step.BeforeWrite), holdpoint.Point{At: step.Waiting, After: step.Looked})
+		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
 	}
 
 	if s.scheme.expires() {

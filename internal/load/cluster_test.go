@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -82,7 +81,7 @@ func (on cluster) failsOver(t *testing.T) {
 			c := config(t, on.Server, spec(t, name))
 			c.Keys, c.Servers.Market = markets[i], on.Server.Dialer(markets[i].Prefix())
 			c.timed(time.Minute)
-			gate := holdpoint.At(step.Written)
+			gate := step.Hold(step.Written)
 			c.steps = func(role) step.Observer { return gate.Observe }
 			failed := make(chan error, 1)
 			go func() {
@@ -141,7 +140,7 @@ func (on cluster) masterDies(t *testing.T) {
 	c := config(t, on.Server, spec(t, "fine:set-px:ttl=500ms"))
 	c.Servers.Market, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true
 	c.timed(time.Minute)
-	gate := holdpoint.At(step.Written)
+	gate := step.Hold(step.Written)
 	c.steps = func(role) step.Observer { return gate.Observe }
 	killed := make(chan error, 1)
 	go func() {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -33,10 +32,10 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	o.History = ""
 
 	// Of the seller's second listing.
-	acquired := holdpoint.Each(nil, holdpoint.Point{At: step.Acquired, After: step.Written})
-	waiting := holdpoint.At(step.Waiting)
+	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written})
+	waiting := step.Hold(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
-	gates := map[role]*holdpoint.Gate{seller: acquired, buyer: waiting}
+	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
 
 	allowed, cancel := context.WithCancelCause(ctx)
@@ -137,7 +136,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 
 // rehearse makes each operation of a row once.
 func (m *measurement) rehearse(
-	ctx context.Context, acquired, waiting *holdpoint.Gate,
+	ctx context.Context, acquired, waiting *step.Gate,
 ) (refused float64, err error) {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
@@ -177,7 +176,7 @@ func (m *measurement) rehearse(
 // rehearseWaiting lets the buyer order an item that the seller is just listing. Under a
 // lock the seller is held once it has taken it, and the buyer has to wait, and is woken
 // as in a row. A lock that does not report step.Waiting times out instead.
-func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *holdpoint.Gate) error {
+func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *step.Gate) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	listing := make(chan error, 1)
 	buying := make(chan error, 1)

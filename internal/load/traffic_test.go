@@ -15,7 +15,6 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -221,7 +220,7 @@ func TestBackground(t *testing.T) {
 func TestRenewalIsInTheBackground(t *testing.T) {
 	s := testkit.Local(t)
 	c := config(t, s, spec(t, "coarse:set-px+watchdog:renew=10ms"))
-	gate := holdpoint.At(step.Acquired)
+	gate := step.Hold(step.Acquired)
 	c.steps = func(role) step.Observer { return gate.Observe }
 	m := connected(t, c)
 	defer m.close()

@@ -21,7 +21,7 @@ var rooms = []struct {
 	{"internal/suggest", 0}, {"internal/stored", 0}, {"results", 0},
 
 	// What is traded, and on what.
-	{"market", 1}, {"internal/marketstore", 1}, {"internal/holdpoint", 1},
+	{"market", 1}, {"internal/marketstore", 1},
 	{"internal/redisconn", 1}, {"internal/backend", 1},
 	{"internal/servers", 2}, {"internal/program", 2}, {"internal/testkit", 3},
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -37,7 +36,7 @@ var inTime = param.Values{"release": "in-time"}
 func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		dead := b.try(b.at(-hour, nil))
-		gate1, gate2 := holdpoint.At(step.Looked), holdpoint.At(step.Looked)
+		gate1, gate2 := step.Hold(step.Looked), step.Hold(step.Looked)
 		try1, try2 := b.trying(b.at(0, gate1.Observe), gate1), b.trying(b.at(0, gate2.Observe), gate2)
 		gate1.Open()
 		first := <-try1
@@ -54,8 +53,8 @@ func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
 func TestGetSetTakeoverByDelLetsTwoIn(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		b.try(b.at(-hour, nil))
-		waiter := func() (*holdpoint.Gate, <-chan acquisition) {
-			gate := holdpoint.At(step.Looked)
+		waiter := func() (*step.Gate, <-chan acquisition) {
+			gate := step.Hold(step.Looked)
 			params := param.Values{"takeover": "del"}
 			return gate, b.trying(b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: params}), gate)
 		}
@@ -101,7 +100,7 @@ func TestGetSetClockAheadStealsALiveLock(t *testing.T) {
 func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		b.try(b.at(-2*hour, nil)) // and dies
-		loses := holdpoint.At(step.Looked)
+		loses := step.Hold(step.Looked)
 		late := b.trying(b.at(-hour, loses.Observe), loses) // its clock is an hour behind
 		winner := b.try(b.at(0, nil))
 		loses.Open()
@@ -116,7 +115,7 @@ func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
 func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		holder := b.try(b.at(-hour, nil)) // to its own clock it is in time
-		gate := holdpoint.At(step.Looked)
+		gate := step.Hold(step.Looked)
 		waiter := b.trying(b.at(0, gate.Observe), gate)
 		wants(t, "release", holder.Release(t.Context()), nil)
 		gate.Open()
@@ -128,7 +127,7 @@ func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
 
 func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
-		gate := holdpoint.At(step.Looked)
+		gate := step.Hold(step.Looked)
 		holder := b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: inTime})
 		released := b.releasing(b.try(holder), gate)
 		next := b.try(b.at(hour, nil)) // an hour later

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -196,7 +195,7 @@ type acquisition struct {
 }
 
 // trying starts a Try and returns when it is held at the gate.
-func (b *bench) trying(w *worker, gate *holdpoint.Gate) <-chan acquisition {
+func (b *bench) trying(w *worker, gate *step.Gate) <-chan acquisition {
 	b.Helper()
 	result := make(chan acquisition, 1)
 	b.Cleanup(gate.Open)
@@ -213,7 +212,7 @@ func (b *bench) trying(w *worker, gate *holdpoint.Gate) <-chan acquisition {
 }
 
 // releasing starts to release a lease and returns when that is held at the gate.
-func (b *bench) releasing(lease *lock.Lease, gate *holdpoint.Gate) <-chan error {
+func (b *bench) releasing(lease *lock.Lease, gate *step.Gate) <-chan error {
 	b.Helper()
 	result := make(chan error, 1)
 	b.Cleanup(gate.Open)

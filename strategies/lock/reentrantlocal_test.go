@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -67,7 +66,7 @@ func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
 
 func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		gate := holdpoint.At(step.Renewed)
+		gate := step.Hold(step.Renewed)
 		w := b.worker("reentrant-local", setting{steps: gate.Observe, params: param.Values{"renewals": "4", "renew": "5ms"}})
 		t.Cleanup(gate.Open)
 		lease := b.try(w)
@@ -89,7 +88,7 @@ func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 // release then frees that one's lock.
 func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		gate, renewals := holdpoint.At(step.Renewed), counter{}
+		gate, renewals := step.Hold(step.Renewed), counter{}
 		late := b.try(b.worker("reentrant-local", setting{
 			steps: func(ctx context.Context, at step.Name) {
 				gate.Observe(ctx, at)
@@ -113,7 +112,7 @@ func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 // the first looks at it again.
 func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		gate := holdpoint.At(step.Renewed)
+		gate := step.Hold(step.Renewed)
 		w := b.worker("reentrant-local", setting{steps: gate.Observe, params: param.Values{"renewals": "2", "renew": "5ms"}})
 		t.Cleanup(gate.Open)
 		b.try(w)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -197,7 +196,7 @@ func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
 // lose the lock before it has it.
 func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		gate := holdpoint.At(step.Half)
+		gate := step.Hold(step.Half)
 		paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
 		waiter := b.worker("setnx-expire", setting{})
 		_, err := waiter.Try(t.Context(), name)
@@ -240,7 +239,7 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 		}
 	}
 	dies()
-	gate := holdpoint.At(step.Looked)
+	gate := step.Hold(step.Looked)
 	paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
 	_, _ = all[0].Try(t.Context(), name)
 	due := time.Now().Add(b.ttl())

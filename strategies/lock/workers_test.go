@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/step"
@@ -52,7 +51,7 @@ func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Loc
 
 // taking is an acquisition that goes on.
 type taking struct {
-	waits *holdpoint.Gate
+	waits *step.Gate
 	done  chan struct{}
 	lease *lock.Lease
 	err   error
@@ -83,7 +82,7 @@ func (c *workers) reads(ctx context.Context, params param.Values) *taking {
 
 func (c *workers) takes(take func(lock.Locker) (*lock.Lease, error)) *taking {
 	c.Helper()
-	w := &taking{waits: holdpoint.At(step.Waiting), done: make(chan struct{})}
+	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
 	l := c.worker(w.waits.Observe, nil)
 	go func() {
 		defer close(w.done)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -91,7 +90,7 @@ func deadlineEndsAWait(f *fixture) {
 			defer cancel()
 			return l.Acquire(ctx, name)
 		}
-		return f.waiter(Worker{Steps: holdpoint.At(step.Waiting).Observe}, take)
+		return f.waiter(Worker{Steps: step.Hold(step.Waiting).Observe}, take)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/step"
@@ -249,7 +248,7 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 // as far as that can be known.
 func (f *fixture) waiter(w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
 	f.Helper()
-	waiting, observe := holdpoint.At(step.Waiting), w.Steps
+	waiting, observe := step.Hold(step.Waiting), w.Steps
 	waiting.Open()
 	w.Steps = func(ctx context.Context, at step.Name) {
 		waiting.Observe(ctx, at)

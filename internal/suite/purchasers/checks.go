@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/marketsim/marketsim/internal/holdpoint"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
@@ -167,7 +166,7 @@ func (f *fixture) meet(m meeting) {
 func (f *fixture) meetAt(h *suite.Hold, m meeting) bool {
 	f.Helper()
 	both := m.orders()
-	waiting := holdpoint.At(step.Waiting)
+	waiting := step.Hold(step.Waiting)
 	waiting.Open()
 	first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
 
@@ -346,7 +345,7 @@ func cancellationAtAnyStep(f *fixture) {
 	held := false
 	for i, at := range allSteps {
 		order := second.lists(item+market.ItemID(2*i), 1)
-		gate := holdpoint.At(at)
+		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
 		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, order) })
 		held = f.AwaitPoint(c, gate.Reached()) || held // one without this step finishes its order
