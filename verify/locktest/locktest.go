@@ -50,8 +50,9 @@ type Factory struct {
 	// Worker.Through and Worker.Dial are cut.
 	Crash func(t testing.TB, l lock.Locker)
 
-	// StopNode stops a minority of the lock's servers, and returns a function
-	// that starts them again.
+	// StopNode stops a minority of the lock's servers, waits until the others serve, so
+	// that the lock is not accused of what they do, and returns a function that starts
+	// the stopped ones again.
 	StopNode func(t testing.TB) (start func())
 
 	// Queued returns how many workers wait for the lock called name. By default the suite
