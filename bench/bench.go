@@ -44,7 +44,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -119,7 +118,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 		SLO:      o.SLO,
 		Seed:     cmp.Or(o.Seed, load.DefaultSeed),
 		Keys:     keys,
-		Servers:  connect.Servers{Market: server.Dialer(keys.Prefix())},
+		Servers:  connect.MarketServers{Market: server.Dialer(keys.Prefix())},
 		Keep:     o.Keep,
 		Private:  o.Private,
 		History:  o.History,
@@ -129,14 +128,14 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 // serverOf is the server of a URL, or a private one.
 func serverOf(ctx context.Context, url string) (*backend.Server, error) {
 	if url == "" {
-		return backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
+		return backend.Start(ctx, "", nil, backend.Local{}, backend.Embedded{})
 	}
 
 	target, err := redisconn.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	server, err := backend.Start(ctx, backend.NameURL, &target)
+	server, err := backend.Start(ctx, backend.OriginURL, &target)
 	if err == nil {
 		err = server.Discover(ctx)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/load"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -61,9 +61,9 @@ func TestMeasure(t *testing.T) {
 // audit must pass: a strategy that is safe and loses something fails the benchmark. That
 // unsafe loses something is what it is for.
 func BenchmarkPurchase(b *testing.B) {
-	server := loadtest.StartServer(b)
+	server := subjects.StartServer(b)
 	fmt.Printf("backend: %s\n", server.Name) // a line of configuration, to benchstat
-	if server.Name == backend.NameEmbedded {
+	if server.Name == backend.OriginEmbedded {
 		fmt.Fprintln(os.Stderr, server.Describe())
 	}
 	for _, s := range strategies.All() {
@@ -78,10 +78,11 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.StopTimer()
 	b.ResetTimer()
 	p := result.Point{Strategy: spec.String(), Mix: mix}
-	ctx, subject := loadtest.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
+	ctx, subject := subjects.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
 	row, err := load.Measure(ctx, p, load.Options{
 		Subject: subject, Duration: 24 * time.Hour, Seed: load.DefaultSeed,
-		Keys: testkit.Keys(b), Servers: connect.Servers{Market: server.Dialer("")}, Private: server.Name != backend.NameURL,
+		Keys: testkit.Keys(b), Servers: connect.MarketServers{Market: server.Dialer("")},
+		Private: server.Name != backend.OriginURL,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -107,7 +108,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 // that is opened to the first that is closed. So the clock decides how long the benchmark
 // goes on, and the rest of load.Measure is not on it.
 func timed(b *testing.B, spec strategies.Spec, purchasers int) strategies.Spec {
-	return loadtest.Opening(spec, func(open loadtest.Opener) loadtest.Opener {
+	return subjects.WithOpener(spec, func(open subjects.Opener) subjects.Opener {
 		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
 			p, closer, err := open(env)
 			purchasers--

@@ -16,10 +16,10 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -42,7 +42,7 @@ import (
 //
 // ZooKeeper and etcd are asked over connections that are not counted.
 func BenchmarkLock(b *testing.B) {
-	server := loadtest.StartServer(b)
+	server := subjects.StartServer(b)
 	for _, kind := range catalogue.Full().Locks {
 		if len(kind.NewerCommands(nil)) > 0 {
 			b.Logf("lock %s is left out: it needs a newer server", kind.Name)
@@ -89,7 +89,7 @@ type competitor struct {
 }
 
 func (l *lockLoad) run(b *testing.B, count int) {
-	process := new(lock.Process)
+	process := new(lock.ProcessState)
 	workers := make([]*competitor, count)
 	for i := range workers {
 		workers[i] = l.open(b, process, i)
@@ -158,7 +158,7 @@ func (c *competitor) operate(b *testing.B) {
 
 // open opens a worker's locker. Its parameters are the defaults, with a poll of
 // 1 ms where there is one.
-func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor {
+func (l *lockLoad) open(b *testing.B, process *lock.ProcessState, i int) *competitor {
 	conn := testkit.Must(l.dial(context.Background()))(b)
 	params := param.Values{}
 	for _, p := range l.kind.Params {

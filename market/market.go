@@ -66,9 +66,9 @@ type Purchaser interface {
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 
-// A Client is what every client of a market has, whatever it does there: a [Worker], and
+// A ClientEnv is what every client of a market has, whatever it does there: a [Worker], and
 // what strategies and locks are opened with.
-type Client struct {
+type ClientEnv struct {
 	Number int // of the worker, from 0, among those that share its market
 	// Dial connects to the market's server, whatever network and address it is given, and
 	// has logged in there: client libraries take it as their dialer, with any other
@@ -82,7 +82,7 @@ type Client struct {
 
 // A Worker is what one Purchaser is made with.
 type Worker struct {
-	Client
+	ClientEnv
 	// LockServers are servers that locks have of their own, to which Dial connects where
 	// it is given one of these addresses; empty: locks live in the market's server.
 	LockServers []string

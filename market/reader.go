@@ -49,7 +49,6 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 
 	listings := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk).Iterator()
 	for listings.Next(ctx) {
-
 		id, seller, err := ParseMember(listings.Val())
 		listings.Next(ctx) // its price
 		price, priceErr := strconv.ParseFloat(listings.Val(), 64)

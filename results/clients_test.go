@@ -69,35 +69,48 @@ func clients() []client {
 // One that this machine lacks, or has in another version than the page, is left out. With
 // -update it writes the page's table, of the versions here.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	const path = "../docs/clients.md"
-	s := testkit.Local(t)
-	direct := testkit.Dial(t, s)
-	// the programs know no password
-	if err := direct.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
-		t.Fatal(err)
-	}
 	before := text(t, path)
 	stored := rowsByName(tried.FindString(before))
+	all := clients()
+	rows := make([][]string, len(all))
+	t.Run("side by side", func(t *testing.T) {
+		for i, c := range all {
+			rows[i] = stored[c.name]
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				rows[i] = tryClient(t, c, rows[i])
+			})
+		}
+	})
+
 	table := view.NewTable("client", "version", "INCRBY", "all lost", "EXEC", "caller gets")
-	for _, c := range clients() {
-		row := stored[c.name]
-		t.Run(c.name, func(t *testing.T) {
-			w := world{server: s, direct: direct}
-			once := w.play(t, c, count, 1)
-			if len(row) > 1 && row[1] != once.version && !*update {
-				testkit.Require(t, "clients", "the page tells of version "+row[1]+", and here is "+once.version)
-			}
-			always, bought := w.play(t, c, count, 20), w.play(t, c, buy, 1)
-			told := once.told
-			if bought.told != told {
-				told += "; " + bought.told
-			}
-			row = []string{c.name, once.version, once.executed, always.executed, bought.executed, told}
-		})
+	for _, row := range rows {
 		table.Add(row...)
 	}
 	made := markdown(t, table)
 	rewrite(t, path, before, each(tried, before, func(part []string) string { return part[1] + made + part[3] }))
+}
+
+// tryClient is the row of a client, whose row on the page may be of another version.
+func tryClient(t *testing.T, c client, row []string) []string {
+	t.Helper()
+	s := testkit.Local(t)
+	w := world{server: s, direct: testkit.Dial(t, s)}
+	// the programs know no password
+	testkit.Succeeds(t, w.direct.ConfigSet(t.Context(), "requirepass", "").Err())
+
+	one := w.play(t, c, count, 1)
+	if len(row) > 1 && row[1] != one.version && !*update {
+		testkit.Require(t, "clients", "the page tells of version "+row[1]+", and here is "+one.version)
+	}
+	always, bought := w.play(t, c, count, 20), w.play(t, c, buy, 1)
+	told := one.told
+	if bought.told != told {
+		told += "; " + bought.told
+	}
+	return []string{c.name, one.version, one.executed, always.executed, bought.executed, told}
 }
 
 // rowsByName are the rows of a table, by their first cells.
@@ -167,9 +180,7 @@ func program(interpreter, file string, options ...string) func(t *testing.T, add
 			testkit.Require(t, "clients", err.Error())
 		}
 		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, err)
 		// None waits for as long, on a busy machine too.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -265,9 +276,7 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 			Addrs: c.Addrs(), Password: c.Server.Target.Password, MaxRedirects: redirects,
 		})
 		t.Cleanup(func() { rdb.Close() })
-		if err := rdb.IncrBy(ctx, key, 1).Err(); err != nil { // it knows the slots from here on
-			t.Fatal(err)
-		}
+		testkit.Succeeds(t, rdb.IncrBy(ctx, key, 1).Err()) // it knows the slots from here on
 		return rdb
 	}
 	// One asks nothing meanwhile: who is told ASK reads the slots anew in the

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/search"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -35,8 +35,7 @@ func TestExplorationsAreWrittenAsTheyAreStored(t *testing.T) {
 // readExplored reads searches that are stored.
 func readExplored(t *testing.T, path string) []findings.Exploration {
 	t.Helper()
-	res := testkit.Must(findings.ReadExplorations(strings.NewReader(text(t, path))))(t)
-	return res.Searches
+	return testkit.Must(findings.ReadExplorations(strings.NewReader(text(t, path))))(t).Searches
 }
 
 // TestExploredInPages: what pages show of searches is what is stored. With
@@ -98,10 +97,8 @@ func replayed(t *testing.T, all []findings.Exploration, is func(findings.Explora
 		return ""
 	}
 	subject, name, _, err := search.ParseToken(all[i].Token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, _ := purchasers.Named(name)
+	testkit.Succeeds(t, err)
+	m, _ := suite.MarketNamed(name)
 	spec := testkit.Must(m.Spec(catalogue.Full(), subject))(t)
 	found := testkit.Must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
 	return found.Diagram.String()
@@ -169,7 +166,7 @@ func safeSchemes(all []findings.Exploration) string {
 			}
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", of[0].Scheme, strings.Join(nothing, ", "),
-			strings.Join(something, ", "), view.Number(float64(schedules), metric.Plain))
+			strings.Join(something, ", "), view.Number(float64(schedules), runs.Plain))
 	}
 
 	var found []string
@@ -266,9 +263,9 @@ func schemes(all []findings.Exploration) string {
 		}
 		var harms, nothing []string
 		for _, e := range all[i:] {
-			bounds := fmt.Sprintf("(%d, %d)", e.Preemptions, e.Faults)
+			bounds := fmt.Sprintf("(%s, %d)", e.WithinPreemptions(), e.Faults)
 			switch {
-			case e.Scheme != all[i].Scheme || e.Why != "" || e.Harm == "" && e.Preemptions == 0:
+			case e.Scheme != all[i].Scheme || e.Why != "" || !e.Concludes():
 			case e.Harm != "":
 				harms = append(harms, e.Program+" "+bounds)
 			default:

@@ -39,6 +39,7 @@ func TestEachLockHasALine(t *testing.T) {
 // whether its holder enters again is played here, who deletes it and whether it expires
 // is in the table of faults. With -update it writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
+	t.Parallel()
 	rows := testkit.Must(csv.NewReader(strings.NewReader(results.FeaturesCSV)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
 	rows = rows[1:]
@@ -65,9 +66,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	if errors.Is(err, process.ErrUnavailable) {
 		testkit.Require(t, string(k.Needs), err.Error())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	t.Cleanup(func() { _ = started.Close() })
 	s := testkit.Embedded(t)
 	dial := func(context.Context) (*redis.Client, error) { return testkit.Dial(t, s).Client, nil }
@@ -76,9 +75,9 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 		NewClient: dial,
 		Key:       testkit.Keys(t).Lock,
 		Params:    param.Values{lock.TimeoutParam.Name: "0s"},
-		Servers: connect.Servers{
+		Servers: connect.MarketServers{
 			Masters: servers.Dialers(started.Masters), ZooKeeper: started.ZooKeeper, Etcd: started.Etcd,
-		}.ForLocks(connect.Traffic{}),
+		}.ForLocks(connect.Counters{}),
 	}
 	l := testkit.Must(k.New(env))(t)
 	if c, ok := l.(io.Closer); ok {

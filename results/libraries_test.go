@@ -43,7 +43,7 @@ func TestLibrariesLeadToSchemes(t *testing.T) {
 			t.Errorf("%s: no scheme is named in %q, or it has an empty name in %q", l.Name, l.Known, l.Names)
 		}
 		for i := 1; i < len(parts); i += 2 {
-			if _, err := fault.Of(catalogue.Full(), parts[i]); err != nil {
+			if _, err := fault.SchemeOf(catalogue.Full(), parts[i]); err != nil {
 				t.Errorf("%s: %v", l.Name, err)
 			}
 		}

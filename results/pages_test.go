@@ -13,7 +13,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -156,10 +155,10 @@ func faultsTable(t *testing.T, faults *findings.FaultTable, now string) string {
 // rowsTable fills a table of a run in anew: its rows, as a report names them, and the
 // headings of its columns are chosen by whoever wrote the page.
 func rowsTable(t *testing.T, run *runs.Run, now string) string {
-	groups, metrics := run.Groups(), metric.All()
+	groups, metrics := run.Groups(), runs.Metrics()
 	return filled(t, now, func(name, heading string) string {
 		g := slices.IndexFunc(groups, func(g runs.Group) bool { return g.Name() == name })
-		m := slices.IndexFunc(metrics, func(m metric.Metric) bool { return m.Heading == heading })
+		m := slices.IndexFunc(metrics, func(m runs.Metric) bool { return m.Heading == heading })
 		if g < 0 || m < 0 {
 			t.Fatalf("a page shows %q of row %q, which the run does not have", heading, name)
 		}

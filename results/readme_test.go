@@ -11,7 +11,6 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -79,7 +78,7 @@ func TestBook(t *testing.T) {
 
 	var drawn bytes.Buffer
 	picture := "../docs/pictures/book.svg"
-	testkit.Succeeds(t, view.SVG(&drawn, view.Book(run)))
+	testkit.Succeeds(t, view.SVG(&drawn, view.BookFigure(run)))
 	rewrite(t, picture, text(t, picture), drawn.String())
 }
 
@@ -99,7 +98,7 @@ func medianOf(t *testing.T, run *runs.Run, strategy string, mix result.Mix, name
 	if i < 0 {
 		t.Fatalf("the run has no %s at %s", strategy, mix)
 	}
-	m := metric.ByName(name)
+	m := runs.MetricByName(name)
 	return view.Number(compare.Median(groups[i].Values(m)).Center, m.Unit)
 }
 

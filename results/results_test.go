@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -24,6 +23,11 @@ import (
 )
 
 var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
+
+func TestMain(m *testing.M) {
+	testkit.MaxParallel(8) // they mostly wait
+	m.Run()
+}
 
 // faultsFolder holds the stored table of faults. Each other folder with a run.json is a
 // stored run: its name begins with what was measured.
@@ -159,11 +163,7 @@ func readRuns(t *testing.T) map[string]*runs.Run {
 
 func readRun(t *testing.T, folder string) *runs.Run {
 	t.Helper()
-	run, err := runs.Read(strings.NewReader(text(t, filepath.Join(folder, "run.json"))))
-	if err != nil {
-		t.Fatalf("%s: %v", folder, err)
-	}
-	return run
+	return testkit.Must(runs.Read(strings.NewReader(text(t, filepath.Join(folder, "run.json")))))(t)
 }
 
 func readFaults(t *testing.T) *findings.FaultTable {
@@ -174,7 +174,7 @@ func readFaults(t *testing.T) *findings.FaultTable {
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or
 // in ten thousand, comes at the rates of the book's rows.
 func TestRareEvents(t *testing.T) {
-	rate := metric.ByName("commands_per_second")
+	rate := runs.MetricByName("commands_per_second")
 	low, high := math.Inf(1), 0.0
 	for _, r := range readRun(t, glob(t, "book-*")[0]).Rows {
 		low, high = min(low, rate.Of(&r)), max(high, rate.Of(&r))

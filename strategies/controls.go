@@ -53,15 +53,18 @@ func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receip
 	if err := op.judge(); err != nil {
 		return r, beforeWrite(err)
 	}
+
 	c.Steps.At(ctx, step.Read)
 	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "zrem", c.Keys.Market(), op.member()))
 	if err != nil || !claimed {
 		return r, cmp.Or(err, market.ErrNotListed)
 	}
+
 	paid := redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Buyer), "funds", -o.Price)
 	if err := oneByOne(context.WithoutCancel(ctx), c.Redis, paid); err != nil {
 		return r, err
 	}
+
 	if paid.Val() < 0 {
 		err = c.complete(ctx,
 			redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Buyer), "funds", o.Price),
@@ -133,12 +136,14 @@ func (u unprotected) decide(ctx context.Context, op *operation) ([]redis.Cmder, 
 	if err := op.judge(); err != nil {
 		return nil, err
 	}
+
 	if op.lists {
 		return []redis.Cmder{
 			redis.NewIntCmd(ctx, "zadd", u.Keys.Market(), op.Price, op.member()),
 			redis.NewIntCmd(ctx, "srem", u.Keys.Inventory(op.Seller), int64(op.Item)),
 		}, nil
 	}
+
 	sellerFunds, err := u.Redis.HGet(ctx, u.Keys.User(op.Seller), "funds").Int64()
 	if err != nil {
 		return nil, fmt.Errorf("read funds of user %d: %w", op.Seller, err)
@@ -147,6 +152,7 @@ func (u unprotected) decide(ctx context.Context, op *operation) ([]redis.Cmder, 
 	if op.Seller == op.Buyer { // both balances are one, and it does not change
 		sellerFunds, buyerFunds = buyerFunds-op.Price, buyerFunds+op.Price
 	}
+
 	return []redis.Cmder{
 		redis.NewIntCmd(ctx, "hset", u.Keys.User(op.Seller), "funds", sellerFunds+op.Price),
 		redis.NewIntCmd(ctx, "hset", u.Keys.User(op.Buyer), "funds", buyerFunds-op.Price),

@@ -49,7 +49,7 @@ const (
 // keeps one key at the market for the market's lifetime: a former holder may come very
 // late. Source: M. Kleppmann, "How to do distributed locking", 2016; S. Sanfilippo, "Is
 // Redlock safe?", 2016, on random tokens.
-var fencingParam = param.Choice("fencing",
+var fencingParam = param.OneOf("fencing",
 	"refuse writes of former holders: on compares the lock's fence, token a random one, which is as safe; "+
 		"off runs the same scripts without comparing, none a MULTI/EXEC",
 	fencingNone, fencingOff, fencingOn, fencingToken)
@@ -63,7 +63,7 @@ var fencingParam = param.Choice("fencing",
 // (scenario resent-late); only records that are kept for as long as a copy may be
 // late prevent that. A script that fails midway keeps no outcome. A server that
 // comes back empty has lost it too.
-var idempotentParam = param.Choice("idempotent",
+var idempotentParam = param.OneOf("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")
 
@@ -96,6 +96,7 @@ func checkFencing(s Spec, c Catalogue) error {
 	if err := checkUnknown(s); err != nil {
 		return err
 	}
+
 	switch {
 	case fencing == fencingNone && idempotent(s.params):
 		return fmt.Errorf("idempotent=on is kept by the script that writes: add fencing=%s, %s or %s",

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -14,13 +14,15 @@ import (
 )
 
 func TestFencingConforms(t *testing.T) {
+	t.Parallel()
+	s := testkit.Best(t)
 	for _, spec := range []string{
 		"coarse:fenced:fencing=off", "fine:fenced+watchdog:fencing=on", "fine-wallet:fenced:fencing=on",
 		"fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on", "fine:write=pipeline", "fine:set-px:write=fused",
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			purchasers.Run(t, testkit.Best(t), factory(parse(t, spec)))
+			suite.TestPurchaser(t, s, factory(parse(t, spec)))
 		})
 	}
 }
@@ -87,6 +89,7 @@ func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan o
 }
 
 func TestFormerHolder(t *testing.T) {
+	t.Parallel()
 	writes := map[string]takeover{
 		"coarse:fenced":               {nil, nil, false},
 		"coarse:fenced:fencing=off":   {nil, nil, false},
@@ -129,6 +132,7 @@ func TestFormerHolder(t *testing.T) {
 
 // ZooKeeper and etcd lose the session of a holder whose write is on its way.
 func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) []string{
 		"zookeeper": func(t *testing.T) []string { return testkit.ZooKeeper(t, 1).Addrs() },
 		"etcd":      func(t *testing.T) []string { return testkit.Etcd(t, 1).Addrs() },

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -55,8 +54,8 @@ func newFused(env Env, holder *locked) *fused {
 }
 
 var fusedParams = []string{
-	lock.TTLParam.Name, lock.PollParam.Name, backoff.KindParam.Name, backoff.CapParam.Name, backoff.JitterParam.Name,
-	backoff.TriesParam.Name, lock.TimeoutParam.Name,
+	lock.TTLParam.Name, lock.PollParam.Name, locking.BackoffParam.Name, locking.LongestWaitParam.Name,
+	locking.JitterParam.Name, locking.TriesParam.Name, lock.TimeoutParam.Name,
 }
 
 func checkFused(s Spec) error {
@@ -105,7 +104,7 @@ func (f *fused) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return backoff.Sleep(ctx, wait, nil)
+	return locking.Sleep(ctx, wait, nil)
 }
 
 // read decides: acquire has read.

@@ -28,6 +28,7 @@ func (l LockNames) all(m market.RunNote, add func(name string) bool) {
 	if slices.Equal(l(nil, 1, 1, 0), l(nil, 2, 2, 0)) { // one lock for all
 		most = 1
 	}
+
 	for n := 1; n <= most; n++ {
 		item, buyer := min(market.ItemID(n), max(m.Items, 1)), market.UserID(n)
 		if n > m.Accounts {
@@ -52,7 +53,7 @@ const writePipeline = "pipeline"
 // some of its writes (scenario cut). A library that sends it again after a lost reply,
 // unlike a MULTI/EXEC, pays the seller twice (resent). Source: renderings of the book's
 // code in Java, whose purchase under the lock sends a pipeline without MULTI.
-var writeParam = param.Choice("write",
+var writeParam = param.OneOf("write",
 	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+
 		"set-px, fused with its release after a first round trip that takes the lock and reads",
 	"multi", writePipeline, writeFused)
@@ -65,7 +66,7 @@ var writeParam = param.Choice("write",
 // and the client sent it again (scenarios resent-acquire and lost-leave), and an entry
 // that drops the expiry (crash-holding). Source:
 // java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
-var entriesParam = param.Choice("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
+var entriesParam = param.OneOf("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
 
 // underLocks completes a strategy whose operations run under locks. These differ only
 // in the names of their locks.
@@ -229,12 +230,14 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 	if err := k.leaveOnce(ctx); err != nil {
 		return beforeWrite(err)
 	}
+
 	k.Steps.At(ctx, step.Read)
 	for _, h := range k.held {
 		if h.Context().Err() != nil {
 			return fmt.Errorf("%w: %w", market.ErrLockLost, context.Cause(h.Context()))
 		}
 	}
+
 	// A worker may be paused here, after the last check of its leases.
 	k.Steps.At(ctx, step.BeforeWrite)
 	if err := k.access.write(ctx, op); err != nil {
@@ -333,11 +336,13 @@ func (k *locked) releaseLast(ctx context.Context) error {
 	h.Releasing = time.Now()
 	// Not earlier: a lock that is lost before Releasing was not held until then.
 	h.Holding.Noticed = h.Context().Err() != nil
+
 	var err error
 	if h.inner != nil { // the function that was to leave it has failed
 		err = h.inner.Release(ctx)
 	}
 	err = errors.Join(err, h.Release(ctx))
+
 	h.Released = time.Now()
 	h.Lost = h.Holding.Noticed || errors.Is(err, lock.ErrLost)
 	if k.Holds != nil {

@@ -137,6 +137,7 @@ func (l *fakeLease) buys(t *testing.T, spec string) (r market.Receipt, holds []l
 // the lease were checked before that, the worker would count as a holder for as long as
 // it was suspended in between.
 func TestHeldUntilReleasing(t *testing.T) {
+	t.Parallel()
 	lease := &fakeLease{}
 	_, holds := lease.buys(t, "coarse")
 	if len(holds) != 1 || holds[0].Noticed || holds[0].Releasing.After(lease.asked) {
@@ -147,6 +148,7 @@ func TestHeldUntilReleasing(t *testing.T) {
 // A lock that cannot be given back changes no outcome, and is counted. One that
 // was lost is not stuck.
 func TestFailedReleasesAreCounted(t *testing.T) {
+	t.Parallel()
 	for spec, want := range map[string]int{"coarse": 1, "fine-wallet": 2} {
 		for failure, failed := range map[error]int{errors.New("NOPERM"): want, lock.ErrLost: 0} {
 			r, _ := (&fakeLease{failure: failure}).buys(t, spec)

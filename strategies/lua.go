@@ -113,13 +113,16 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 		s.number++
 		script, keys, args = w.once, append(keys, s.Keys.Outcomes()), append(args, s.worker, s.number)
 	}
+
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
 	}
+
 	answer, err := script.Run(ctx, s.rdb, keys, args...).Result()
 	if err != nil {
 		return afterScript(err)
 	}
+
 	if reason, ok := answer.(string); ok {
 		if refusal := market.Refusal(reason); refusal != nil {
 			return refusal
@@ -204,6 +207,7 @@ func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
 	if p.rdb != nil {
 		return p.pipe, nil
 	}
+
 	rdb, err := p.dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open the connection that workers share: %w", err)

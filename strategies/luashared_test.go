@@ -20,7 +20,7 @@ import (
 // colleagues are workers of one process.
 func (g *fixture) colleagues(n int, spec string, through *backend.Server) []*worker {
 	g.Helper()
-	process := new(lock.Process)
+	process := new(lock.ProcessState)
 	var all []*worker
 	g.Cleanup(func() { g.must(process.Close()) }) // after the workers
 	for range n {
@@ -45,6 +45,7 @@ func listAll(workers []*worker, first int) []error {
 // Workers of one process use one connection, also after the server has
 // forgotten their scripts.
 func TestWorkersShareAConnection(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	g := newFixture(t, s)
 	scripts := func() (connections int) {
@@ -119,6 +120,7 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 
 // If nobody listens the order is not sent; when somebody does, the next one is.
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
+	t.Parallel()
 	s := testkit.Embedded(t)
 	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
 	dialer := s.Dialer("").WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
@@ -128,7 +130,7 @@ func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 		}
 		return dial(ctx)
 	})
-	c, err := connect.Open(g.ctx, parse(t, "lua-shared"), connect.Servers{Market: dialer}, connect.Traffic{},
+	c, err := connect.Open(g.ctx, parse(t, "lua-shared"), connect.MarketServers{Market: dialer}, connect.Counters{},
 		strategies.Env{Keys: g.keys})
 	g.must(err)
 	defer c.Close()

@@ -73,6 +73,7 @@ func (o *operation) judge() error {
 		}
 		return market.ErrNotOwned
 	}
+
 	price, priceErr := o.price.Result()
 	funds, fundsErr := o.funds.Int64()
 	switch {
@@ -128,10 +129,12 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
 	}
+
 	cmds, err := send(ctx, func(p redis.Pipeliner) error { queue(p); return nil })
 	if err == nil || errors.Is(err, redis.TxFailedErr) {
 		return err
 	}
+
 	refused, cause := 0, err
 	for _, cmd := range cmds {
 		if answer, is := errors.AsType[redis.Error](cmd.Err()); is {

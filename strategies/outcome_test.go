@@ -28,6 +28,7 @@ func (g *fixture) unknown(err error) {
 
 // A write, or only the reply to it, is lost. The audit settles what became of it.
 func TestLostWrite(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lose  func(p *testkit.Proxy, command string)
 		lists bool
@@ -314,6 +315,7 @@ return redis.call('GET', KEYS[2])`)
 // pays once if the record still lives then, and twice, with no error, if it has expired:
 // it has to live longer than the last copy may be late.
 func TestIdempotencyRecordThatExpires(t *testing.T) {
+	t.Parallel()
 	const again = 300 * time.Millisecond
 	for _, c := range []struct{ lives, paid int }{{lives: 60_000, paid: 10}, {lives: 50, paid: 20}} {
 		t.Run(fmt.Sprint(c.lives, " ms"), func(t *testing.T) {

@@ -27,18 +27,25 @@ func TestReplicated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spec := range []string{
-		"lua:replicas=1", "fine:set-px:replicas=1", "fine:set-px:after-unknown=kill:replicas=1",
-	} {
-		alone := newFixture(t, master)
-		err := parse(t, spec).CheckServer(t.Context(), alone.conn.Client, alone.keys)
-		if !errors.Is(err, process.ErrUnavailable) {
-			t.Errorf("%s without a replica: %v", spec, err)
+	t.Run("without a replica", func(t *testing.T) {
+		for _, spec := range []string{
+			"lua:replicas=1", "fine:set-px:replicas=1", "fine:set-px:after-unknown=kill:replicas=1",
+		} {
+			t.Run(spec, func(t *testing.T) {
+				t.Parallel()
+				alone := newFixture(t, master)
+				err := parse(t, spec).CheckServer(t.Context(), alone.conn.Client, alone.keys)
+				if !errors.Is(err, process.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
 		}
-	}
+	})
+
 	replica := testkit.Start(t, backend.Local{
 		Password: master.Target.Password, Args: []string{"--replicaof", host, port},
 	})
+	purchases := map[string]func() <-chan outcome{}
 	for _, spec := range []string{"lua:replicas=1", "fine:set-px:replicas=1"} {
 		g := newFixture(t, master)
 		g.must(process.Await(t.Context(), 10*time.Millisecond, func() error {
@@ -50,13 +57,20 @@ func TestReplicated(t *testing.T) {
 		}
 		second := g.offer(1)
 		second.Buyer = buyer + 1
-		g.must(replica.Pause())
-		_, err := w.purchase(second)
-		g.must(replica.Resume())
-		if err == nil || market.Refused(err) {
+		purchases[spec] = func() <-chan outcome { return w.start(second) }
+	}
+
+	testkit.Succeeds(t, replica.Pause())
+	results := map[string]<-chan outcome{}
+	for spec, start := range purchases {
+		results[spec] = start()
+	}
+	for spec, result := range results {
+		if err := (<-result).err; err == nil || market.Refused(err) {
 			t.Errorf("%s with a replica that stands still: %v, want that the outcome is unknown", spec, err)
 		}
 	}
+	testkit.Succeeds(t, replica.Resume())
 }
 
 // With resend=on all clients of a worker send a command again: to the market, to its
@@ -67,9 +81,9 @@ func TestResend(t *testing.T) {
 	keys := testkit.Keys(t)
 	for spec, want := range map[string]int{"fine:set-px": 0, "fine:set-px:resend=on": 3} {
 		dialer := server.Dialer("")
-		c, err := connect.Open(t.Context(), parse(t, spec), connect.Servers{
+		c, err := connect.Open(t.Context(), parse(t, spec), connect.MarketServers{
 			Market: dialer, Locks: dialer, Masters: []redisconn.Dialer{dialer},
-		}, connect.Traffic{}, strategies.Env{Keys: keys})
+		}, connect.Counters{}, strategies.Env{Keys: keys})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -129,8 +129,8 @@ func (c Catalogue) unknownStrategy(text, name string, unknown error) error {
 			kind, fineName, text)
 	}
 
-	nearLock := suggest.Nearest(kind, c.LockNames())
-	nearStrategy := suggest.Nearest(name, c.StrategyNames())
+	nearLock := wording.Nearest(kind, c.LockNames())
+	nearStrategy := wording.Nearest(name, c.StrategyNames())
 	if nearLock == "" || nearStrategy != "" {
 		return unknown
 	}
@@ -162,6 +162,7 @@ func (s *Spec) set(setting string) error {
 	if err != nil {
 		return err
 	}
+
 	if _, twice := s.params[key]; twice {
 		return fmt.Errorf("parameter %s is given twice", key)
 	}
@@ -174,12 +175,12 @@ func (s *Spec) set(setting string) error {
 
 // StrategyNames are the names of the strategies, in the order in which they are shown.
 func (c Catalogue) StrategyNames() []string {
-	return suggest.Names(c.Strategies, func(s Strategy) string { return s.Name })
+	return wording.Names(c.Strategies, func(s Strategy) string { return s.Name })
 }
 
 // LockNames are the names of the locks, in the order in which they are shown.
 func (c Catalogue) LockNames() []string {
-	return suggest.Names(c.Locks, func(k lock.Kind) string { return k.Name })
+	return wording.Names(c.Locks, func(k lock.Kind) string { return k.Name })
 }
 
 // find returns where a name is among those that there are, which its error lists.
@@ -198,13 +199,13 @@ type UnknownError struct {
 	Known []string // the names that there are
 }
 
-func (e *UnknownError) Error() string { return suggest.Unknown(e.What, e.Name, e.Known) }
+func (e *UnknownError) Error() string { return wording.Unknown(e.What, e.Name, e.Known) }
 
 // Params are the parameters that may be given.
 func (s Spec) Params() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
 
 func (s Spec) parameters() []string {
-	return suggest.Names(s.Params(), func(p param.Param) string { return p.Name })
+	return wording.Names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
 // String returns the canonical form: without defaults, parameters in the order
@@ -261,11 +262,13 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 			return err
 		}
 	}
+
 	if s.params.Text(unknownParam) == unknownKill {
 		if err := checkKill(ctx, rdb); err != nil {
 			return err
 		}
 	}
+
 	if n := s.params.Count(replicasParam); n > 0 {
 		return checkReplicas(ctx, rdb, n)
 	}
@@ -279,9 +282,10 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var opened redisconn.Closers
 	if env.Process == nil {
-		env.Process = new(lock.Process)
+		env.Process = new(lock.ProcessState)
 		opened = append(opened, env.Process)
 	}
+
 	if _, locked := s.Lock(); locked {
 		var err error
 		env.Locker, err = s.OpenLock(env)
@@ -292,6 +296,7 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 			opened = append(opened, c)
 		}
 	}
+
 	purchaser, closer, err := s.strategy.New(env)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open strategy %s: %w", s, err), opened.Close())
@@ -308,8 +313,9 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	if newClient == nil {
 		newClient = env.NewClient
 	}
+
 	locker, err := s.lock.New(lock.Env{
-		Client:    env.Client,
+		ClientEnv: env.ClientEnv,
 		Redis:     cmp.Or(env.LockRedis, env.Redis),
 		NewClient: newClient,
 		Key:       env.Keys.Lock,
@@ -333,16 +339,19 @@ func (s Spec) LockKeys(keys market.Keys, m market.RunNote) iter.Seq[string] {
 			more = more && yield(key)
 			return more
 		}
+
 		if s.strategy.Keys != nil {
 			s.strategy.Keys(keys, m, leaves)
 		}
 		if idempotent(s.params) {
 			leaves(keys.Outcomes())
 		}
+
 		elsewhere := len(s.lock.AllKeys(keys.Lock(""))) == 0 // the lock leaves nothing in this Redis
 		if s.strategy.Locks == nil || elsewhere && !registers(s.params) {
 			return
 		}
+
 		s.strategy.Locks.all(m, func(name string) bool {
 			if registers(s.params) {
 				leaves(keys.Fence(name))

@@ -57,7 +57,7 @@ type Protection struct {
 
 // Env is what a Purchaser works with.
 type Env struct {
-	market.Client
+	market.ClientEnv
 	Keys   market.Keys
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
@@ -74,8 +74,8 @@ type Env struct {
 	LockRedis     *redis.Client                                // as Redis, to where locks live; nil: Redis
 	NewLockClient func(context.Context) (*redis.Client, error) // as NewClient; nil: NewClient
 	Servers       lock.Servers                                 // the servers that a lock needs besides Redis
-	Traffic       lock.Traffic                                 // where a lock counts what it exchanges with them
-	Process       *lock.Process                                // what the workers of one process share; may be nil
+	Traffic       lock.ExchangeObservers                       // where a lock counts what it exchanges with them
+	Process       *lock.ProcessState                           // what the workers of one process share; may be nil
 }
 
 // All lists the strategies in the order in which they are shown.
@@ -98,7 +98,7 @@ func All() []Strategy {
 // and a release that compares tokens is told that the lock was lost (lost-release).
 // Source: articles, whose wrapper catches the client's connection error and calls once
 // more; redis.Options.MaxRetries.
-var resendParam = param.Choice("resend",
+var resendParam = param.OneOf("resend",
 	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
 		"command after a connection error does, and go-redis by default", "off", "on")
 
@@ -115,7 +115,7 @@ func Own(name string, open market.Open) Spec {
 		if env.Dial == nil {
 			return nil, nil, errors.New("its Env has no Dial, by which its client could connect")
 		}
-		return open.For(context.Background(), market.Worker{Client: env.Client, Keys: env.Keys})
+		return open.For(context.Background(), market.Worker{ClientEnv: env.ClientEnv, Keys: env.Keys})
 	}}}
 }
 
@@ -131,7 +131,8 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 		}
 		return dialer
 	}
-	env := Env{Client: w.Client, Keys: w.Keys, SharedClient: to("").WithPipelining().Client}
+
+	env := Env{ClientEnv: w.ClientEnv, Keys: w.Keys, SharedClient: to("").WithPipelining().Client}
 	for _, addr := range w.LockServers {
 		env.Servers.Masters = append(env.Servers.Masters, lock.Master{
 			NewClient: to(addr).Client, Background: to(addr).Client,
@@ -147,6 +148,7 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 	env.Redis = own.Client
 	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return own.Connect(ctx) }
 	env.NewClient = to("").Client
+
 	if len(w.LockServers) == 1 {
 		locks, err := to(w.LockServers[0]).Dial(ctx)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -36,22 +36,25 @@ func TestMain(m *testing.M) {
 }
 
 func TestStrategiesConform(t *testing.T) {
-	for _, strategy := range strategies.All() {
-		t.Run(strategy.Name, func(t *testing.T) {
-			t.Parallel()
-			factory := factory(parse(t, strategy.Name))
-			testkit.Each(t, func(t *testing.T, s *backend.Server) { purchasers.Run(t, s, factory) })
-		})
-	}
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		t.Parallel()
+		conform(t, s)
+	})
 }
 
 // TestStrategiesConformOnACluster: each market is on the master of its slot.
 func TestStrategiesConformOnACluster(t *testing.T) {
-	s := testkit.Cluster(t).Server
+	t.Parallel()
+	conform(t, testkit.Cluster(t).Server)
+}
+
+// conform tests each strategy on a server.
+func conform(t *testing.T, s *backend.Server) {
 	for _, strategy := range strategies.All() {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()
-			purchasers.Run(t, s, factory(parse(t, strategy.Name)))
+			suite.TestPurchaser(t, s, factory(parse(t, strategy.Name)))
 		})
 	}
 }
@@ -75,8 +78,8 @@ func everyStrategy() (names []string) {
 }
 
 // factory makes purchasers of a spec for the suite.
-func factory(spec strategies.Spec) purchasers.Factory {
-	return purchasers.Factory{
+func factory(spec strategies.Spec) suite.PurchaserFactory {
+	return suite.PurchaserFactory{
 		Open:           spec.OpenFor,
 		LockKeys:       spec.LockKeys,
 		Lasting:        lasts,
@@ -129,18 +132,27 @@ func eachCase[C any](t *testing.T, cases map[string]C, run func(g *fixture, spec
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for spec, c := range cases {
-			t.Run(spec, func(t *testing.T) { run(newFixture(t, s), spec, c) })
+			t.Run(spec, func(t *testing.T) {
+				t.Parallel()
+				run(newFixture(t, s), spec, c)
+			})
 		}
 	})
 }
 
 // eachSpec runs it for each of several specs, on Redis alone if they need what
-// miniredis has not.
+// miniredis has not. Tests that change the server itself are of Redis alone, one after
+// the other.
 func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture, spec string)) {
 	t.Parallel()
 	on := func(t *testing.T, s *backend.Server) {
 		for _, spec := range specs {
-			t.Run(spec, func(t *testing.T) { run(newFixture(t, s), spec) })
+			t.Run(spec, func(t *testing.T) {
+				if !redisOnly {
+					t.Parallel()
+				}
+				run(newFixture(t, s), spec)
+			})
 		}
 	}
 	if redisOnly {
@@ -196,7 +208,7 @@ type worker struct {
 
 // observing is an Env whose steps are observed.
 func observing(steps step.Observer) strategies.Env {
-	return strategies.Env{Client: market.Client{Steps: steps}}
+	return strategies.Env{ClientEnv: market.ClientEnv{Steps: steps}}
 }
 
 // worker opens a worker.
@@ -219,8 +231,8 @@ func (g *fixture) open(spec string, through *backend.Server, env strategies.Env,
 		}
 		return conn, err
 	})
-	servers := connect.Servers{Market: hooked, ZooKeeper: env.Servers.ZooKeeper, Etcd: env.Servers.Etcd}
-	c, err := connect.Open(g.ctx, parse(g, spec), servers, connect.Traffic{}, env)
+	servers := connect.MarketServers{Market: hooked, ZooKeeper: env.Servers.ZooKeeper, Etcd: env.Servers.Etcd}
+	c, err := connect.Open(g.ctx, parse(g, spec), servers, connect.Counters{}, env)
 	g.must(err)
 	w := &worker{g, c.Conn, c.Purchaser, new(market.Ledger)}
 	g.Cleanup(func() {

@@ -45,7 +45,7 @@ const (
 // compares with the lock (fencing=on and token, write=fused) needs none of this. Source:
 // M. Kleppmann, "How to do distributed locking", 2016, on delayed requests;
 // redis.io/commands/client-kill.
-var unknownParam = param.Choice("after-unknown",
+var unknownParam = param.OneOf("after-unknown",
 	"what becomes of a lock after a write of unknown outcome: left to its lease, where it has one (lapse), left in any "+
 		"case, released, or released after CLIENT KILL of the connection on which the write may be late",
 	unknownLapse, unknownLeave, unknownRelease, unknownKill)
@@ -144,6 +144,7 @@ func (c *killing) read(ctx context.Context, op *operation) error {
 		op.read(ctx, p)
 		return nil
 	})
+
 	var err error
 	c.info, err = info.Text()
 	if err != nil {

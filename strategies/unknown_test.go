@@ -65,7 +65,7 @@ func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 			silent(ctx, at)
 		}
 		w := g.open(spec, proxy.Server(), observing(steps))
-		ctx, cancel := context.WithTimeout(g.ctx, 2*time.Second)
+		ctx, cancel := context.WithTimeout(g.ctx, time.Second)
 		defer cancel()
 		if _, err := w.purchaser.Purchase(ctx, order); !errors.Is(err, market.ErrNotSent) {
 			g.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
@@ -132,6 +132,7 @@ func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned
 // A spec that says what has no meaning is refused, and so is a server that
 // cannot name connections.
 func TestAfterUnknownIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"fine:set-px:fencing=token:after-unknown=release", "fine:set-px:write=fused:after-unknown=leave",
 		"fine:write=pipeline:after-unknown=kill", "fine:set-px:fencing=off:after-unknown=kill",

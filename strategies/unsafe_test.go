@@ -10,6 +10,7 @@ import (
 // unsafe writes one command at a time: where it is cut decides what is lost,
 // and the audit says so.
 func TestUnsafeCutBetweenItsWrites(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		cut              func(*testkit.Proxy)
 		settled, refused int64

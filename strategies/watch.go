@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -59,7 +59,7 @@ var (
 		"how long a purchase tries again after aborts").As(param.Timeout)
 	watchListTimeout = param.Duration("list-timeout", 5*time.Second, 0,
 		"how long a listing tries again after aborts").As(param.Timeout)
-	gateParam   = param.Choice("gate", "local: workers of one process go one at a time", "none", gateLocal)
+	gateParam   = param.OneOf("gate", "local: workers of one process go one at a time", "none", gateLocal)
 	backoffBase = param.Duration("base", time.Millisecond, time.Microsecond, "first wait of a back-off")
 )
 
@@ -69,19 +69,21 @@ var (
 func optimistic(s Strategy, versions bool) Strategy {
 	s.Protects = Protection{Items: true, Accounts: true}
 	s.Params = []param.Param{
-		watchTimeout, watchListTimeout, gateParam, backoff.KindParam, backoffBase, backoff.CapParam, backoff.JitterParam,
-		backoff.TriesParam,
+		watchTimeout, watchListTimeout, gateParam, locking.BackoffParam, backoffBase,
+		locking.LongestWaitParam, locking.JitterParam, locking.TriesParam,
 	}
+
 	s.Check = func(s Spec, _ Catalogue) error {
-		for _, p := range []param.Param{backoffBase, backoff.JitterParam} {
-			if s.params.Text(backoff.KindParam) == backoff.None && s.params.Text(p) != p.Default {
+		for _, p := range []param.Param{backoffBase, locking.JitterParam} {
+			if s.params.Text(locking.BackoffParam) == locking.BackoffNone && s.params.Text(p) != p.Default {
 				return fmt.Errorf("%s is of no use without a wait: add backoff=exp, full or decorrelated", p.Name)
 			}
 		}
-		return backoff.Check(s.params)
+		return locking.CheckBackoff(s.params)
 	}
+
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
-		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
+		w := &watcher{Env: env, versions: versions, waits: locking.NewBackoff(env.Params, env.Params.Duration(backoffBase))}
 		if env.Params.Text(gateParam) == gateLocal {
 			one := func() *semaphore.Weighted { return semaphore.NewWeighted(1) }
 			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), one)
@@ -95,7 +97,7 @@ type watcher struct {
 	Env
 	versions bool
 	gate     *semaphore.Weighted // lets one worker of the process in at a time; nil: there is none
-	waits    *backoff.Waits
+	waits    *locking.Backoff
 }
 
 func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
@@ -130,9 +132,9 @@ func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt,
 		if !more || r.Thrown >= timeout {
 			return r, fmt.Errorf("%w: aborted %d times in %s", market.ErrContended, r.Retries, r.Thrown)
 		}
-		if w.Params.Text(backoff.KindParam) != backoff.None {
+		if w.Params.Text(locking.BackoffParam) != locking.BackoffNone {
 			w.Steps.At(ctx, step.Waiting)
-			if err := backoff.Sleep(ctx, wait, nil); err != nil {
+			if err := locking.Sleep(ctx, wait, nil); err != nil {
 				return r, beforeWrite(err)
 			}
 			r.Thrown = time.Since(start)
@@ -147,11 +149,13 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 	if w.versions {
 		keys[0] = w.Keys.Version(op.Item)
 	}
+
 	err := w.Redis.Watch(ctx, func(tx *redis.Tx) error {
 		op.read(ctx, tx)
 		if err := op.judge(); err != nil {
 			return err
 		}
+
 		w.Steps.At(ctx, step.Read)
 		w.Steps.At(ctx, step.BeforeWrite)
 		sent = true
@@ -166,6 +170,7 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 		}
 		return err
 	}, keys...)
+
 	if !sent {
 		return beforeWrite(err)
 	}

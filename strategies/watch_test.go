@@ -61,10 +61,11 @@ func TestWaitForTheNextTryIsCancelled(t *testing.T) {
 // Two purchases of different items: the second aborts the first, unless both
 // are of one process with a gate.
 func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
-	var one, other lock.Process
+	t.Parallel()
+	var one, other lock.ProcessState
 	for name, c := range map[string]struct {
 		spec   string
-		second *lock.Process
+		second *lock.ProcessState
 		waits  bool
 	}{
 		"one gate":      {"watch:gate=local", &one, true},
@@ -106,6 +107,7 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 // What aborts a purchase under watch: a listing by anyone. Under watch-item it is another
 // operation on the item or the account, and not one on the market.
 func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
+	t.Parallel()
 	lists := func(g *fixture, _ market.Order) error {
 		g.offer(1)
 		return nil

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 // A Diagram is one schedule as people read it: time downwards, a column a
@@ -46,6 +46,7 @@ func (d Diagram) Brief() Diagram {
 			events = append(events, e)
 		}
 	}
+
 	return Diagram{Clients: d.Clients, Events: events, End: d.End}
 }
 
@@ -63,17 +64,17 @@ func (e Event) inRequestOf(other Event) bool {
 func (d Diagram) Cells() (head []string, rows [][]string) {
 	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
 	for i, name := range head {
-		head[i] = excerpt.Of(name, excerpt.Bytes)
+		head[i] = wording.Excerpt(name, wording.ExcerptBytes)
 	}
 
 	for i, e := range d.Events {
 		cells := make([]string, len(head))
-		cells[len(head)-1] = excerpt.Of(e.Reply, excerpt.Bytes)
+		cells[len(head)-1] = wording.Excerpt(e.Reply, wording.ExcerptBytes)
 		if i == 0 || d.Events[i-1].At != e.At {
 			cells[0] = e.At.String()
 		}
 		if e.Client >= 0 {
-			cells[1+e.Client] = excerpt.Of(e.Does, excerpt.Bytes)
+			cells[1+e.Client] = wording.Excerpt(e.Does, wording.ExcerptBytes)
 		}
 		rows = append(rows, cells)
 	}
@@ -94,7 +95,7 @@ func (d Diagram) String() string {
 
 	b.WriteByte('\n')
 	for _, text := range d.End {
-		fmt.Fprintf(&b, "- %s\n", excerpt.Of(text, excerpt.Bytes))
+		fmt.Fprintf(&b, "- %s\n", wording.Excerpt(text, wording.ExcerptBytes))
 	}
 	return b.String()
 }

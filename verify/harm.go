@@ -11,6 +11,8 @@ const (
 	NoHarm Harm = "none"
 	// Every lock that expires lets another in while its holder is paused.
 	Outlived Harm = "outlived its lease"
+	// What an operation that failed has left of a lock keeps others out until its lease ends.
+	Orphaned Harm = "left until its lease ends"
 	// Of a lock that somebody else had had before it was released.
 	NotTold Harm = "not told of a loss"
 	// Two clients held what only one may; the money is right this time.
@@ -20,6 +22,8 @@ const (
 	FenceRepeats  Harm = "fence did not grow" // a later holder got no larger fencing token
 	// A release leaves the lock as it was until its lease has run out.
 	ReleasedNothing Harm = "released nothing"
+	// A client still renews a lock that it has released, or was refused.
+	StillRenews Harm = "renews what it does not have"
 	// A client does not get in although nobody holds the lock.
 	LockedOut     Harm = "kept out"
 	DoesNotEnd    Harm = "does not end"    // a client goes on for ever
@@ -41,7 +45,8 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd,
+		NoHarm, Outlived, Orphaned,
+		NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut, DoesNotEnd,
 		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
 		SoldTwice,
 	}
@@ -54,6 +59,9 @@ func (h Harm) String() string {
 	}
 	return string(h)
 }
+
+// IsNote reports whether no lock that expires prevents it: it is told, and breaks nothing.
+func (h Harm) IsNote() bool { return h == Outlived || h == Orphaned }
 
 // A Violation is a harm with what shows it, in words: the item, the account or the clients.
 type Violation struct {

@@ -7,110 +7,11 @@ package result
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/marketsim/marketsim/internal/stored"
 )
-
-// A Point is what is measured: it identifies a row, together with the trial.
-// Points can be compared with ==.
-type Point struct {
-	Strategy string `json:"strategy"` // canonical spec; one that is compared with itself ends in "#2"
-	Mix      Mix    `json:"mix"`
-	Load
-}
-
-// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms" and "lua
-// 5x5 at 1000/s".
-func (p Point) Name() string { return p.Strategy + " " + p.Place() }
-
-// Place is the name without the strategy: strategies are compared in the same place.
-func (p Point) Place() string { return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ") }
-
-// Spec is the strategy without the mark of one that is compared with itself.
-func (p Point) Spec() string {
-	spec, _, _ := strings.Cut(p.Strategy, "#")
-	return spec
-}
-
-// A Mix is how many sellers and buyers there are.
-type Mix struct{ Sellers, Buyers int }
-
-// String is the mix as it is typed: "5x1".
-func (m Mix) String() string { return fmt.Sprintf("%dx%d", m.Sellers, m.Buyers) }
-
-var writtenMix = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})x(0|[1-9][0-9]{0,5})$`)
-
-// ParseMix reads what String writes.
-func ParseMix(text string) (Mix, error) {
-	parts := writtenMix.FindStringSubmatch(text)
-	if parts == nil {
-		return Mix{}, fmt.Errorf("mix %q: want SELLERSxBUYERS, such as 5x1", text)
-	}
-	sellers, _ := strconv.Atoi(parts[1])
-	buyers, _ := strconv.Atoi(parts[2])
-	return Mix{sellers, buyers}, nil
-}
-
-// MarshalText makes JSON hold a mix as it is typed.
-func (m Mix) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (m *Mix) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseMix(string(text))
-	return err
-}
-
-// A Load says how a row differs from the usual market, its zero value: sellers list new
-// items all the time, about 64 listings a buyer are up at the start, and buyers, each
-// with an endless account, do one order after the other.
-type Load struct {
-	// How many accounts all buyers share; 0: each from its own.
-	Wallets int `json:"wallets,omitempty"`
-	// Coins of each account at the start; 0: they never run out.
-	Funds int64 `json:"funds,omitempty"`
-	// Hot is how many items circulate: a buyer lists again what it has bought, and
-	// nobody else sells. 0: none do.
-	Hot   int  `json:"hot,omitempty"`
-	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 for each buyer
-	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
-	// HoldMS is how many ms an operation works between its reads and its write, locks
-	// held; a script works before both.
-	HoldMS float64 `json:"hold_ms,omitempty"`
-	// RTTMS is how many ms each reply to a worker is delayed, as by a network.
-	RTTMS float64 `json:"rtt_ms,omitempty"`
-	// Rate is how many orders a second fall due, whether or not a buyer is
-	// free; 0: a closed loop.
-	Rate float64 `json:"rate,omitempty"`
-}
-
-// String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it:
-// all rows of a run begin alike.
-func (l Load) String() string {
-	var parts []string
-	add := func(name string, value float64, unit string) {
-		if value != 0 {
-			parts = append(parts, name+"="+strconv.FormatFloat(value, 'f', -1, 64)+unit)
-		}
-	}
-
-	add("wallets", float64(l.Wallets), "")
-	add("funds", float64(l.Funds), "")
-	add("hot", float64(l.Hot), "")
-	add("stock", float64(l.Stock), "")
-	add("hold", l.HoldMS, "ms")
-	add("rtt", l.RTTMS, "ms")
-
-	if l.Rate != 0 {
-		parts = append(parts, "at "+strconv.FormatFloat(l.Rate, 'f', -1, 64)+"/s")
-	}
-	return strings.Join(parts, " ")
-}
 
 // A Row is one measurement of a Point. What ended in the measured time is never mixed
 // with what began in it: see bench.
@@ -185,9 +86,9 @@ type Row struct {
 	BusyBuyers   float64 `json:"busy_buyers,omitempty"`
 	PresentBuyer float64 `json:"present_buyers,omitempty"` // mean number of buyers that were there
 
-	Open *Open `json:"open,omitempty"` // nil: the loop was closed
+	Open *OpenLoop `json:"open,omitempty"` // nil: the loop was closed
 
-	Audit Audit `json:"audit"`
+	Audit AuditSummary `json:"audit"`
 	// Histogram is of WaitMS: HDR, V2 compressed, base64, in microseconds, with two digits.
 	Histogram string    `json:"histogram,omitempty"`
 	Warnings  []Warning `json:"warnings,omitempty"`
@@ -243,10 +144,10 @@ type Traffic struct {
 	Bytes      int64 `json:"bytes"` // sent and received; of etcd, without HTTP/2's headers
 }
 
-// Open is what an open loop did: orders fall due at times that are fixed beforehand,
+// OpenLoop is what an open loop did: orders fall due at times that are fixed beforehand,
 // whether or not a buyer is free. It counts orders that fell due in the measured time:
 // Done and Backlog at its end, GivenUp and Late when they ended.
-type Open struct {
+type OpenLoop struct {
 	Due     int64 `json:"due"`
 	Done    int64 `json:"done"`     // made by the end of the measured time
 	Backlog int64 `json:"backlog"`  // neither made nor given up by the end of the measured time
@@ -258,8 +159,8 @@ type Open struct {
 	LeftOver int64 `json:"left_over,omitempty"`
 }
 
-// Audit is the verdict on a row's market.
-type Audit struct {
+// AuditSummary is the verdict on a row's market.
+type AuditSummary struct {
 	Done          bool     `json:"done"` // false: the market could not be read; OK then means nothing
 	OK            bool     `json:"ok"`
 	Items         int64    `json:"items"` // items accounted for

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -77,7 +77,7 @@ func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
 // not 0.
 func TestNoMetricOfWhatIsUntold(t *testing.T) {
 	var zero []string
-	for _, m := range metric.All() {
+	for _, m := range runs.Metrics() {
 		if m.Of(&result.Row{Elsewhere: true}) == 0 {
 			zero = append(zero, m.Name)
 		}

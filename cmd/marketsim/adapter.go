@@ -18,7 +18,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -43,7 +43,7 @@ func newAdapter(p *program) *cobra.Command {
 // An adapter serves a scheme's lock and its purchases over lines of text, as a
 // judged program does.
 type adapter struct {
-	worker *connect.Worker
+	worker *connect.Opened
 	locker lock.Locker // nil: the strategy takes none
 	lease  *lock.Lease // acquired last
 }
@@ -51,12 +51,12 @@ type adapter struct {
 // openAdapter opens what a spec names, with the server, keys and times that a judged
 // program has in its environment.
 func openAdapter(ctx context.Context, name string) (*adapter, error) {
-	scheme, err := fault.Of(catalogue.Full(), name)
+	scheme, err := fault.SchemeOf(catalogue.Full(), name)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	ttl := msFromEnv("LOCK_TTL_MS", 500)
-	spec := purchasers.WithDefaults(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
+	spec := suite.WithDefaults(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: msFromEnv("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
 
@@ -70,8 +70,8 @@ func openAdapter(ctx context.Context, name string) (*adapter, error) {
 	}
 
 	a := &adapter{}
-	a.worker, err = connect.Open(ctx, spec, connect.Servers{Market: redisconn.To(server)}, connect.Traffic{},
-		strategies.Env{Keys: keys, Process: new(lock.Process)})
+	a.worker, err = connect.Open(ctx, spec, connect.MarketServers{Market: redisconn.To(server)}, connect.Counters{},
+		strategies.Env{Keys: keys, Process: new(lock.ProcessState)})
 	if _, locks := spec.Lock(); err == nil && locks {
 		a.locker, err = spec.OpenLock(a.worker.Env)
 	}
@@ -105,10 +105,10 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	switch {
 	case buys == 4:
 		receipt, err := a.worker.Purchaser.Purchase(ctx, o)
-		return protocol.Answer(fmt.Sprint("bought ", receipt.Retries), err)
+		return protocol.AnswerLine(fmt.Sprint("bought ", receipt.Retries), err)
 	case lists == 3:
 		_, err := a.worker.Purchaser.List(ctx, l)
-		return protocol.Answer("listed", err)
+		return protocol.AnswerLine("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
 		a.lease, err = a.locker.Acquire(ctx, words[1])
 		if err == nil && a.lease.Fence > 0 {

@@ -78,7 +78,7 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 		}
 	}
 	o := marketsim(t, instead(args,
-		"--redis", "redis://"+server, "--duration", "100ms", "--warmup", "50ms", "--format", "json")...)
+		"--redis", "redis://"+server, "--duration", "40ms", "--warmup", "10ms", "--format", "json")...)
 	if o.code != exitFine {
 		return "", fmt.Errorf("exit code %d: %s", o.code, o.stderr)
 	}

@@ -25,9 +25,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		Funds:    100,
 		Began:    begun,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	r := testkit.Must(w.Worker())(t)
 	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 	r.Minted(at(1), at(2), 1, 1, nil)

@@ -5,6 +5,8 @@ package main
 import (
 	"os/exec"
 	"syscall"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // ownGroup puts a child into a process group of its own.
@@ -13,7 +15,5 @@ func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: t
 // interrupt is Ctrl-C: a SIGINT to the whole process group.
 func (c *child) interrupt() {
 	c.t.Helper()
-	if err := syscall.Kill(-c.cmd.Process.Pid, syscall.SIGINT); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Succeeds(c.t, syscall.Kill(-c.cmd.Process.Pid, syscall.SIGINT))
 }

@@ -56,9 +56,9 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	defer stop()
 
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
-	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
+	named := backend.NewServer(backend.OriginURL, *server.target, "the server", nil)
 	commands := append(catalogue.Commands(), catalogue.ToFind)
-	needs := rights{target: server.target, keys: keys, trials: backend.Trials(commands...)}
+	needs := rights{target: server.target, keys: keys, trials: backend.DryRuns(commands...)}
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, needs.explain(ctx, err))
 	}
@@ -76,7 +76,7 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 
-	made, err := marketstore.ReadNote(ctx, conn.Client, keys)
+	note, err := marketstore.ReadNote(ctx, conn.Client, keys)
 	// there is no note, or only part of one
 	if errors.Is(err, redis.Nil) || errors.Is(err, marketstore.ErrNote) {
 		return p.removeLeftovers(ctx, conn, keys)
@@ -87,19 +87,19 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 
 	locks := slices.Values[[]string](nil)
 	// otherwise the keys of its locks are unknown
-	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil {
-		locks = p.showHowFar(countLockKeys(spec, keys, made), spec.LockKeys(keys, made))
+	if spec, err := catalogue.Full().Parse(note.Strategy); err == nil {
+		locks = p.showHowFar(countLockKeys(spec, keys, note), spec.LockKeys(keys, note))
 	}
-	removed, err := marketstore.Remove(ctx, conn.Client, keys, made, locks)
+	removed, err := marketstore.Remove(ctx, conn.Client, keys, note, locks)
 	return p.removed(keys, removed, err)
 }
 
 // countLockKeys is how many keys LockKeys names, without naming each of many: beyond the
 // first, every item has as many as every other.
-func countLockKeys(spec strategies.Spec, keys market.Keys, made market.RunNote) int64 {
+func countLockKeys(spec strategies.Spec, keys market.Keys, note market.RunNote) int64 {
 	const enough = 10_000
 	named := func(items market.ItemID) (n int64) {
-		some := made
+		some := note
 		some.Items = items
 		for range spec.LockKeys(keys, some) {
 			n++
@@ -107,13 +107,13 @@ func countLockKeys(spec strategies.Spec, keys market.Keys, made market.RunNote) 
 		return n
 	}
 
-	first := market.ItemID(max(made.Accounts, enough))
-	if made.Items <= 2*first {
-		return named(made.Items)
+	first := market.ItemID(max(note.Accounts, enough))
+	if note.Items <= 2*first {
+		return named(note.Items)
 	}
 	n := named(first)
 	each := float64(named(2*first)-n) / float64(first)
-	return n + int64(each*float64(made.Items-first))
+	return n + int64(each*float64(note.Items-first))
 }
 
 // How soon, and then how often, a removal says how far it is.
@@ -152,13 +152,13 @@ func (p *program) showHowFar(all int64, keys iter.Seq[string]) iter.Seq[string] 
 // removeLeftovers removes the keys of a market without a note, if one of them or the
 // prefix shows that a run made them.
 func (p *program) removeLeftovers(ctx context.Context, conn *redisconn.Conn, keys market.Keys) error {
-	found, made, err := marketstore.Leftovers(ctx, conn.Client, keys)
+	found, ours, err := marketstore.Leftovers(ctx, conn.Client, keys)
 	switch {
 	case err != nil:
 		return err
 	case len(found) == 0:
 		return p.say("nothing to remove: no run has left a market under %s", keys.Prefix())
-	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
+	case !ours && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
 		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
 			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}

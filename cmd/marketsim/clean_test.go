@@ -141,7 +141,7 @@ func TestCleanWithoutNote(t *testing.T) {
 // prefixOf is the prefix that a child prints before it makes a key.
 func prefixOf(t *testing.T, c *child) string {
 	t.Helper()
-	_, after, found := strings.Cut(c.told("marketsim clean "), "keys: under ")
+	_, after, found := strings.Cut(c.awaitStderr("marketsim clean "), "keys: under ")
 	prefix, _, ended := strings.Cut(after, ",")
 	if !found || !ended {
 		t.Fatalf("no prefix in\n%s", c.stderr.String())
@@ -188,6 +188,7 @@ func (w *watched) Write(b []byte) (int, error) {
 }
 
 func TestCountLockKeys(t *testing.T) {
+	t.Parallel()
 	keys := testkit.Must(market.NewKeys("x:"))(t)
 	c := catalogue.Full()
 	for _, name := range []string{

@@ -162,7 +162,7 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 		t.Errorf("%d items were listed before the run could be interrupted", listings)
 	}
 	c.interrupt()
-	c.told("finishing what is in flight")
+	c.awaitStderr("finishing what is in flight")
 	client("unpause")
 	c.end().exits(t, exitInterrupted).says(t, "interrupted: 0 of 1 row complete").silent(t, "left behind")
 	on.clean(t)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 const (
@@ -69,7 +69,7 @@ func (o *output) addFolder(flags *pflag.FlagSet, formats []string, file string) 
 // and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
-		return usagef("--format: %s", suggest.Unknown("format", o.format, o.formats))
+		return usagef("--format: %s", wording.Unknown("format", o.format, o.formats))
 	}
 	if o.dir == "" {
 		return nil
@@ -92,11 +92,11 @@ func (o output) prepare() error {
 	return nil
 }
 
-// A drawing is a result that is stored and drawn: of a run, of fault scenarios,
+// A storedResult is a result that is stored and drawn: of a run, of fault scenarios,
 // or of searches of schedules.
-type drawing interface{ Write(io.Writer) error }
+type storedResult interface{ Write(io.Writer) error }
 
-func (o *output) save(d drawing) error {
+func (o *output) save(d storedResult) error {
 	if o.dir == "" {
 		return nil
 	}
@@ -109,24 +109,24 @@ func (o *output) save(d drawing) error {
 	return err
 }
 
-func (o *output) finish(p *program, d drawing) error {
+func (o *output) finish(p *program, d storedResult) error {
 	fmt.Fprint(p.stderr, "") // on a terminal, removes the line that shows the progress
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		p.notice("stored in %s", o.dir)
 	}
-	return errors.Join(err, draw(p.stdout, o.format, named{"", d}))
+	return errors.Join(err, draw(p.stdout, o.format, namedResult{"", d}))
 }
 
-// A named is a result with the path from which it was read; empty: it was just made.
-type named struct {
-	name string
-	drawing
+// A namedResult is a result with the path from which it was read; empty: it was just made.
+type namedResult struct {
+	name   string
+	result storedResult
 }
 
 // draw writes results in a format. CSV and the benchmark format are for runs, JSON is for
 // one result: that of several would have to say which is which.
-func draw(w io.Writer, format string, all ...named) error {
+func draw(w io.Writer, format string, all ...namedResult) error {
 	switch format {
 	case asCSV, asGobench:
 		return drawRows(w, format, all)
@@ -134,12 +134,12 @@ func draw(w io.Writer, format string, all ...named) error {
 		if len(all) > 1 {
 			return usagef("json is one result, and these are %d", len(all))
 		}
-		return all[0].Write(w)
+		return all[0].result.Write(w)
 	}
 
 	docs := make([]*view.Doc, len(all))
 	for i, one := range all {
-		docs[i] = docOf(one.drawing)
+		docs[i] = docOf(one.result)
 		if len(all) > 1 {
 			docs[i].Title = one.name + ": " + docs[i].Title
 		}
@@ -148,15 +148,15 @@ func draw(w io.Writer, format string, all ...named) error {
 }
 
 // drawRows writes the rows of runs for other programs.
-func drawRows(w io.Writer, format string, all []named) error {
-	var rows []view.Named
+func drawRows(w io.Writer, format string, all []namedResult) error {
+	var rows []view.NamedRun
 	for _, one := range all {
-		run, is := one.drawing.(*runs.Run)
+		run, is := one.result.(*runs.Run)
 		if !is {
 			return usagef("%s is for runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))
 		}
-		rows = append(rows, view.Named{Name: one.name, Run: run})
+		rows = append(rows, view.NamedRun{Name: one.name, Run: run})
 	}
 
 	if format == asCSV {
@@ -170,7 +170,7 @@ func drawRows(w io.Writer, format string, all []named) error {
 	return nil
 }
 
-func docOf(d drawing) *view.Doc {
+func docOf(d storedResult) *view.Doc {
 	switch d := d.(type) {
 	case *runs.Run:
 		return view.Run(d)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -67,13 +67,14 @@ func TestExecOfBadPrograms(t *testing.T) {
 // executed is the row of a program, which needs what its interpreter is asked to import.
 func executed(t *testing.T, needs []string, command ...string) result.Row {
 	t.Helper()
+	t.Parallel()
 	testkit.Local(t)
 	if err := exec.Command(needs[0], needs[1:]...).Run(); err != nil {
 		testkit.Require(t, "clients", strings.Join(needs, " ")+": "+err.Error())
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	args := []string{"run", "--strategy", "exec:mine", "--exec", "mine=" + strings.Join(command, " "), "--mix", "1x1"}
-	o := marketsim(t, append(args, "--duration", "900ms", "--warmup", "0s", "--out", dir)...)
+	o := marketsim(t, append(args, "--duration", "250ms", "--warmup", "0s", "--out", dir)...)
 	o.exits(t, exitFine).says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
@@ -81,28 +82,29 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 	if !strings.Contains(res.Manifest.Command, want) {
 		t.Errorf("the manifest has %q, want %q", res.Manifest.Command, want)
 	}
-	return res.Rows[0]
+	row := res.Rows[0]
+	if row.Bought == 0 || row.Listed == 0 || !row.Audit.OK {
+		t.Errorf("%d bought, %d listed: %+v", row.Bought, row.Listed, row.Audit)
+	}
+	return row
 }
 
 // TestExec: programs are rows, in which what cannot be seen of them is empty.
 func TestExec(t *testing.T) {
-	t.Setenv("NODE_PATH", "/usr/share/nodejs")
 	adapters := testkit.Must(filepath.Abs("../../verify/judge/adapters/purchase"))(t)
-	py := executed(t, []string{"/usr/bin/python3", "-c", "import redis"}, "/usr/bin/python3",
-		filepath.Join(adapters, "python.py"), "redis://:"+secret+"@localhost", "--password", secret)
-	for _, name := range []string{"round_trips_per_purchase", "commands_per_second", "retries", "polls",
-		"lock_wait_ms_mean", "background_commands_per_second", "client_us"} {
-		if n := metric.ByName(name).Of(&py); !math.IsNaN(n) {
-			t.Errorf("%s of a program is %v, and cannot be known", name, n)
+	t.Run("python", func(t *testing.T) {
+		py := executed(t, []string{"/usr/bin/python3", "-c", "import redis"}, "/usr/bin/python3",
+			filepath.Join(adapters, "python.py"), "redis://:"+secret+"@localhost", "--password", secret)
+		for _, name := range []string{"round_trips_per_purchase", "commands_per_second", "retries", "polls",
+			"lock_wait_ms_mean", "background_commands_per_second", "client_us"} {
+			if n := runs.MetricByName(name).Of(&py); !math.IsNaN(n) {
+				t.Errorf("%s of a program is %v, and cannot be known", name, n)
+			}
 		}
-	}
-	t.Setenv(childEnv, "1")
-	own := executed(t, []string{"true"}, os.Args[0], "adapter", "watch")
-	for name, row := range map[string]result.Row{"python": py, "adapter": own} {
-		if row.Bought == 0 || row.Listed == 0 || !row.Audit.OK {
-			t.Errorf("%s: %d bought, %d listed: %+v", name, row.Bought, row.Listed, row.Audit)
-		}
-	}
+	})
+	t.Run("adapter", func(t *testing.T) {
+		executed(t, []string{"env", "true"}, "env", childEnv+"=1", os.Args[0], "adapter", "watch")
+	})
 	t.Run("node", func(t *testing.T) {
 		executed(t, []string{"node", "-e", "require('redis')"}, "node", filepath.Join(adapters, "node.js"))
 	})

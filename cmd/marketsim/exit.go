@@ -61,12 +61,12 @@ func exitCode(err error) int {
 }
 
 func isUsage(err error) bool {
-	_, asked := errors.AsType[usageError](err)
+	_, usage := errors.AsType[usageError](err)
 	_, point := errors.AsType[*load.PointError](err)
-	return asked || point || slices.ContainsFunc([]error{
+	return usage || point || slices.ContainsFunc([]error{
 		strategies.ErrSpec, market.ErrPrefix, redisconn.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,
-	}, func(usage error) bool { return errors.Is(err, usage) })
+	}, func(sentinel error) bool { return errors.Is(err, sentinel) })
 }
 
 // isInterruption reports whether err is errInterrupted, wrapped or not, and no
@@ -96,7 +96,7 @@ func interruptedOr(ctx context.Context, err error) error {
 // that no private server stays behind, and ends the program; a third does not wait for
 // that. A SIGHUP that nohup has the program ignore stays ignored. The program that reads
 // the output may end at the same signal, as tee does, before this one has tidied up, or
-// live on and read nothing, as less does: see patient.
+// live on and read nothing, as less does: see stoppableWriter.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 3)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestExitCode(t *testing.T) {
@@ -40,15 +42,13 @@ func TestExitCode(t *testing.T) {
 
 // After a signal a reader that is slow gets everything, and one who has stopped
 // holds nobody up.
-func TestPatient(t *testing.T) {
+func TestStoppableWriter(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	defer read.Close()
 	const more = 300_000 // than a pipe holds
-	w := newPatient(write)
+	w := newStoppableWriter(write)
 	if w.waits != moment {
 		t.Errorf("it waits for %s", w.waits)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -14,9 +15,10 @@ import (
 
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/search"
-	"github.com/marketsim/marketsim/internal/suggest"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -38,13 +40,18 @@ func newExplore(p *program) *cobra.Command {
 	}
 
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
-		flags.IntVar(&f.limits.Preemptions, "preemptions", 2,
-			"a client that could go on waits for another one at most `N` times\n"+
-				"(once with three clients or servers of locks)")
+		f.limits.Preemptions = explore.Unbounded
+		flags.Var((*preemptions)(&f.limits.Preemptions), "preemptions",
+			"a client that could go on waits for another one at most `N` times;\n"+
+				"any: every order of their requests is gone through (once with three\n"+
+				"clients or servers of locks, or where commands are sent again)")
 		flags.IntVar(&f.limits.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
-			strings.Trim(fmt.Sprint(explore.Faults()), "[]"))
+			strings.Trim(fmt.Sprint(explore.Faults()), "[]")+";\n"+
+			"and where they are named "+string(explore.Cancel)+" "+string(explore.IdleBreak))
 		flags.IntVar(&f.limits.Schedules, "schedules", 1_000_000, "a search stops after `N` schedules")
+		flags.DurationVar(&f.limits.Time, "within", 0,
+			"a search stops after this `duration` (default: it takes what it needs)")
 	})
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.programs, "program", nil,
@@ -112,7 +119,7 @@ type exploration struct {
 
 // A trade is a market with the spec that trades in it.
 type trade struct {
-	purchasers.Market
+	suite.Market
 	spec strategies.Spec
 }
 
@@ -130,17 +137,20 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.limits.Preemptions, f.limits.Faults) < 0 || f.limits.Schedules < 1 {
 		return nil, usagef("--preemptions and --faults must be at least 0; --schedules at least 1")
 	}
+	if f.limits.Time < 0 {
+		return nil, usagef("--within must be above 0")
+	}
 	for _, kind := range f.of {
-		if !slices.Contains(explore.Faults(), explore.Fault(kind)) {
+		if !slices.Contains(explore.AllFaults(), explore.Fault(kind)) {
 			return nil, usagef("--of: there is no fault %q; 'marketsim explore --help' names them", kind)
 		}
 		f.limits.Kinds = append(f.limits.Kinds, explore.Fault(kind))
 	}
 
-	known := suggest.Names(purchasers.Markets(), func(m purchasers.Market) string { return m.Name })
+	known := wording.Names(suite.Markets(), func(m suite.Market) string { return m.Name })
 	for _, name := range f.programs {
 		if !slices.Contains(known, name) {
-			return nil, usagef("--program: %s", suggest.Unknown("program", name, known))
+			return nil, usagef("--program: %s", wording.Unknown("program", name, known))
 		}
 	}
 
@@ -162,7 +172,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 // can show something about it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
-	for _, m := range purchasers.Markets() {
+	for _, m := range suite.Markets() {
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
@@ -173,7 +183,7 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 		switch {
 		case err == nil:
 			e.programs = append(e.programs, trade{m, spec})
-		case !errors.Is(err, purchasers.ErrElsewhere):
+		case !errors.Is(err, suite.ErrElsewhere):
 			return e, usageError{err}
 		case len(f.programs) > 0:
 			e.why = err.Error()
@@ -191,7 +201,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 
 	drawn := false
 	for _, t := range e.programs {
-		r, err := explore.Search(ctx, t.program(), f.bounds(t.Market))
+		r, err := explore.Search(ctx, e.told(p, t), t.Within(f.limits))
 		if err != nil {
 			return []findings.Exploration{{Scheme: e.scheme, Why: err.Error()}}
 		}
@@ -204,7 +214,9 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 				Preemptions: r.Preemptions,
 				Faults:      r.Faults,
 				Schedules:   r.Schedules,
+				Merged:      r.Merged,
 				Harmful:     r.Harmful,
+				Complete:    r.Complete,
 				Stopped:     r.Stopped,
 			},
 		}
@@ -221,9 +233,13 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 		}
 		all = append(all, found)
 
+		within := english.Plural(found.Preemptions, "preemption", "")
+		if found.Complete {
+			within = "any number of preemptions"
+		}
 		fmt.Fprintf(p.stderr, "%s, %s: %s, in %s within %s and %s\n", e.scheme, t.Name,
 			cmp.Or(string(found.Harm), found.Found()), english.Plural(found.Schedules, "schedule", ""),
-			english.Plural(found.Preemptions, "preemption", ""), english.Plural(found.Faults, "fault", ""))
+			within, english.Plural(found.Faults, "fault", ""))
 		if ctx.Err() != nil || found.Harm != "" && !f.all {
 			break
 		}
@@ -231,14 +247,19 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 	return all
 }
 
-// bounds are those of a search in a market: at most one preemption where there
-// are many requests.
-func (f exploreFlags) bounds(m purchasers.Market) explore.Bounds {
-	b := f.limits
-	if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends {
-		b.Preemptions = min(b.Preemptions, 1)
+// told is a trade's program, whose search says on stderr what it finds, when it is found, and
+// how far it is.
+func (e exploration) told(p *program, t trade) explore.Program {
+	told := t.program()
+	told.OnFound = func(f explore.Found) {
+		p.notice("%s, %s: %s, with %s and %s: marketsim explore --replay %s", e.scheme, t.Name, f.Harm,
+			english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""),
+			process.ShellLine(f.Token))
 	}
-	return b
+	told.OnProgress = func(soFar *explore.Report) {
+		p.progress("%s, %s: %s", e.scheme, t.Name, soFar.Progress())
+	}
+	return told
 }
 
 // replayed is the schedule of --replay, played again.
@@ -247,7 +268,7 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	if err != nil {
 		return nil, err
 	}
-	m, known := purchasers.Named(name)
+	m, known := suite.MarketNamed(name)
 	if !known {
 		return nil, fmt.Errorf("%q is no program of 'marketsim explore': a test has to play it", name)
 	}
@@ -269,3 +290,32 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	}
 	return []findings.Exploration{one}, nil
 }
+
+// preemptions is a bound on preemptions as a flag: a number, or "any".
+type preemptions int
+
+const anyNumber = "any"
+
+func (n *preemptions) String() string {
+	if *n == explore.Unbounded {
+		return anyNumber
+	}
+	return strconv.Itoa(int(*n))
+}
+
+// Set reads the flag.
+func (n *preemptions) Set(text string) error {
+	if text == anyNumber {
+		*n = explore.Unbounded
+		return nil
+	}
+	is, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("want a number, or %q", anyNumber)
+	}
+	*n = preemptions(is)
+	return nil
+}
+
+// Type is what the value of the flag is called in help.
+func (n *preemptions) Type() string { return "N" }

@@ -25,8 +25,7 @@ type faultFlags struct {
 func newFaults(p *program) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
-		Use:  "faults [SPEC...] [--scenario NAME[,NAME...]]",
-		Args: cobra.ArbitraryArgs,
+		Use: "faults [SPEC...] [--scenario NAME[,NAME...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.locks = slices.Concat(words(args), f.locks)
 			return f.run(cmd.Context(), p)
@@ -51,7 +50,7 @@ func newFaults(p *program) *cobra.Command {
 // chosen is what was asked for; by default every scenario without a cluster, and every
 // scheme, or on a cluster three.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
-	scenarios, locks := fault.All(), f.locks
+	scenarios, locks := fault.DefaultScenarios(), f.locks
 	if len(f.scenarios) > 0 {
 		scenarios, err = fault.ScenariosNamed(f.scenarios...)
 		if err != nil {

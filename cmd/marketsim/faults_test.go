@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 func TestFaultsOnABareMachine(t *testing.T) {
 	t.Parallel()
 	o := startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
-		"zookeeper,redlock,setnx", "--format", "json").end().exits(t, exitFine)
+		"zookeeper,redlock,watch", "--format", "json").end().exits(t, exitFine)
 	for i, f := range parseFaults(t, o.stdout).Findings {
 		if bare := i < 2; bare != (f.Verdict == verify.Unavailable) || bare && !strings.Contains(f.Why, "install") {
 			t.Errorf("%+v", f)
@@ -110,7 +110,8 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
-	if says := evidence("fenced", "", []named{{"", res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
+	says := evidence("fenced", "", []namedResult{{"", res}})[0].Note[0]
+	if !strings.Contains(says, "BROKEN PROMISE fenced: ") {
 		t.Errorf("the list says of it: %s", says)
 	}
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 // What all commands ask of their flags and arguments, and how they say what is wrong.
@@ -20,22 +20,22 @@ import (
 // errTwice is about a flag that is given again, and does not take a list.
 var errTwice = errors.New("given twice")
 
-// once is the value of a flag that takes one: a second is refused, because the last of
+// A singleValue is the value of a flag that takes one: a second is refused, because the last of
 // two would win silently. A switch may be repeated.
-type once struct {
+type singleValue struct {
 	pflag.Value
-	given bool
+	isSet bool
 }
 
-func (o *once) Set(text string) error {
-	before := o.String()
-	if err := o.Value.Set(text); err != nil {
+func (v *singleValue) Set(text string) error {
+	before := v.String()
+	if err := v.Value.Set(text); err != nil {
 		return err
 	}
-	if repeated := o.Type() == "bool" && o.String() == before; o.given && !repeated {
+	if repeated := v.Type() == "bool" && v.String() == before; v.isSet && !repeated {
 		return errTwice
 	}
-	o.given = true
+	v.isSet = true
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (o *once) Set(text string) error {
 func takeOne(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if _, isList := f.Value.(pflag.SliceValue); !isList {
-			f.Value = &once{Value: f.Value}
+			f.Value = &singleValue{Value: f.Value}
 		}
 	})
 }
@@ -56,7 +56,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		// -redis is six of them
 		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
-		if near := suggest.Nearest(typed, known); near != "" {
+		if near := wording.Nearest(typed, known); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 		return err
@@ -96,9 +96,9 @@ const exclusiveGroups = "cobra_annotation_mutually_exclusive"
 
 // checkFlags refuses flags that are missing, empty or exclude each other. It comes before
 // cobra's own checks, which speak of groups.
-func checkFlags(cmd *cobra.Command, _ []string) error {
+func checkFlags(cmd *cobra.Command) error {
 	var missing []string
-	given := map[string][]string{} // by group
+	byGroup := map[string][]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Changed && f.Annotations[cobra.BashCompOneRequiredFlag] != nil {
 			value, _ := pflag.UnquoteUsage(f)
@@ -106,7 +106,7 @@ func checkFlags(cmd *cobra.Command, _ []string) error {
 		}
 		for _, group := range f.Annotations[exclusiveGroups] {
 			if f.Changed {
-				given[group] = append(given[group], "--"+f.Name)
+				byGroup[group] = append(byGroup[group], "--"+f.Name)
 			}
 		}
 	})
@@ -114,7 +114,7 @@ func checkFlags(cmd *cobra.Command, _ []string) error {
 	if len(missing) > 0 {
 		return usagef("%s is missing", english.WordSeries(missing, "and"))
 	}
-	for _, names := range given {
+	for _, names := range byGroup {
 		if len(names) > 1 {
 			return usagef("%s exclude each other: give one of them", english.WordSeries(names, "and"))
 		}
@@ -178,10 +178,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	if len(near) > 0 {
 		step = fmt.Sprintf("did you mean %q?", near[0])
-	} else if all, err := storedFindings(); err == nil {
-		if docs, err := described(word, all); err == nil && len(docs) > 0 {
-			step = fmt.Sprintf("'marketsim list %s' tells what %[1]s is", word)
-		}
+	} else if _, err := described(word); err == nil {
+		step = fmt.Sprintf("'marketsim list %s' tells what %[1]s is", word)
 	}
 	return usagef("unknown command %q; %s", word, step)
 }

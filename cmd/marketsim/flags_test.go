@@ -10,9 +10,10 @@ import (
 // TestFlagsOfOneValue: one that is given twice is refused, whichever it is, because the
 // last would win silently. Lists are merged, and a switch may be repeated.
 func TestFlagsOfOneValue(t *testing.T) {
+	t.Parallel()
 	two := map[string][]string{ // by the kind of value
 		"string": {"a", "a"}, "int": {"1", "2"}, "int64": {"1", "2"}, "uint64": {"1", "2"}, "duration": {"1s", "2s"},
-		"bool": {"true", "false"},
+		"bool": {"true", "false"}, "N": {"1", "any"},
 	}
 	lists := []string{"stringSlice", "stringArray"}
 	checked := 0

@@ -45,8 +45,8 @@ func newJudge(p *program) *cobra.Command {
 		flags.IntVar(&f.options.Bounds.Preemptions, "preemptions", 1,
 			"a client that could go on waits for the other one at most `N` times")
 		flags.IntVar(&f.options.Bounds.Faults, "faults", 1, "at most `N` faults happen")
-		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
-			strings.Trim(fmt.Sprint(judge.Kinds()), "[]"))
+		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all that the program\n"+
+			"hears): "+strings.Trim(fmt.Sprint(judgeKinds()), "[]"))
 		flags.DurationVar(&f.options.Within, "within", time.Minute, "the searches stop after this `duration`")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
@@ -95,7 +95,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return err
 	}
 	res.Version = version()
-	res.Asked = f.asked()
+	res.Asked = f.replayFlags()
 	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
 }
 
@@ -134,12 +134,18 @@ func (f *judgeFlags) check(command []string) error {
 		return usagef("--replay: %w", err)
 	}
 	for _, kind := range f.of {
-		if !slices.Contains(judge.Kinds(), explore.Fault(kind)) {
+		switch {
+		case !slices.Contains(judgeKinds(), explore.Fault(kind)):
 			return usagef("--of: there is no fault %q; 'marketsim judge --help' names them", kind)
+		case explore.Fault(kind) == explore.Cancel && f.options.Purchase:
+			return usagef("--of cancel is for locks: purchases are not cancelled")
 		}
 	}
 	return nil
 }
+
+// judgeKinds are the faults that --of may name.
+func judgeKinds() []explore.Fault { return append(judge.Kinds(), explore.Cancel) }
 
 // complete fills in the options that no flag is, and prepares the output.
 func (f *judgeFlags) complete(p *program, command []string) error {
@@ -165,8 +171,8 @@ func (f *judgeFlags) complete(p *program, command []string) error {
 	return nil
 }
 
-// asked are the flags that say what is judged. A token names the program.
-func (f *judgeFlags) asked() (flags []string) {
+// replayFlags are the flags that say what is judged. A token names the program.
+func (f *judgeFlags) replayFlags() (flags []string) {
 	if f.options.Lease > 0 {
 		flags = append(flags, "--lease", f.options.Lease.String())
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -25,9 +25,11 @@ import (
 // TestJudgeUsage: what cannot be judged is refused, and a program that is no
 // lock is told why.
 func TestJudgeUsage(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ args, says string }{
 		{"", "which program is judged?"},
 		{"--of pauses -- true", "there is no fault \"pauses\""},
+		{"--purchase --of cancel -- true", "--of cancel is for locks"},
 		{"--preemptions -1 -- true", "must be at least 0"},
 		{"--pairs 0 -- true", "--pairs at least 1"},
 		{"--lease 1ms -- true", "--lease at least 100ms"},
@@ -43,7 +45,7 @@ func TestJudgeUsage(t *testing.T) {
 	if code := exitCode(fmt.Errorf("one-account, after one-item: %w", judge.ErrAdapter)); code != exitEnvironment {
 		t.Errorf("a later program that cannot be judged: exit code %d, want %d", code, exitEnvironment)
 	}
-	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire()")
+	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire(")
 	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).says(t, "inventory:", "return 'bought'")
 	testkit.Local(t)
 	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal`)
@@ -56,10 +58,10 @@ func TestJudgeUsage(t *testing.T) {
 func TestJudgeIsAskedAgain(t *testing.T) {
 	f := judgeFlags{promise: "notices-loss"}
 	f.options.Lease = 2 * time.Second
-	if got := strings.Join(f.asked(), " "); got != "--lease 2s --promise notices-loss" {
+	if got := strings.Join(f.replayFlags(), " "); got != "--lease 2s --promise notices-loss" {
 		t.Errorf("it is asked again with %s", got)
 	}
-	if got := new(judgeFlags).asked(); len(got) > 0 {
+	if got := new(judgeFlags).replayFlags(); len(got) > 0 {
 		t.Errorf("without flags it is asked again with %s", got)
 	}
 }
@@ -71,8 +73,8 @@ func TestJudgedIsDrawn(t *testing.T) {
 		Searched: findings.Searched{Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2}}
 	one.Diagram = &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}
 	outlived, freed := one, one
-	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x4/a/lock/d1")
-	freed.Shortest(verify.Violation{Harm: verify.FreedAnothers, Text: "b"}, 0, 1, "x4/b/lock/d1")
+	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x5/a/lock/d1")
+	freed.Shortest(verify.Violation{Harm: verify.FreedAnothers, Text: "b"}, 0, 1, "x5/b/lock/d1")
 	freed.Broken = "owner-only release"
 	for _, c := range []struct {
 		all   []findings.Exploration
@@ -80,7 +82,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 	}{
 		{[]findings.Exploration{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
 		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
-			"marketsim judge --replay", "x4/b/lock/d1 -- node lock.js"}},
+			"marketsim judge --replay", "x5/b/lock/d1 -- node lock.js"}},
 	} {
 		dir := t.TempDir()
 		file := testkit.Must(os.Create(filepath.Join(dir, exploredFile)))(t)
@@ -100,7 +102,7 @@ func TestAdapter(t *testing.T) {
 	t.Cleanup(func() { _ = gate.Close() })
 	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())
-	seeds := purchasers.Markets()[0]
+	seeds := suite.Markets()[0]
 	rdb := testkit.Dial(t, s)
 	seeds.Seed(func(command ...any) { rdb.Do(t.Context(), command...) }, keys)
 	for _, c := range []struct{ spec, says, answers string }{

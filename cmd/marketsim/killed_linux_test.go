@@ -69,7 +69,7 @@ func TestInterruptedTwiceWhileStarting(t *testing.T) {
 	c := startChildIn(t, env, "run", "--strategy", "lua", "--backend", "local")
 	eventually(t, "the start", func() bool { return exists(filepath.Join(temporary, "stopped")) })
 	c.interrupt()
-	c.told("interrupt again to leave at once")
+	c.awaitStderr("interrupt again to leave at once")
 	_ = c.cmd.Process.Signal(syscall.SIGINT) // it has two seconds for that, or has ended by itself
 	c.end().exits(t, exitInterrupted)
 	isEmpty(t, temporary)

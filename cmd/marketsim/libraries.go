@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/reference"
-	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
-	"github.com/marketsim/marketsim/results"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -24,11 +22,7 @@ import (
 
 // ofLibraries tells what is known of the libraries that a name may mean, and what was
 // found when programs made with them were judged.
-func ofLibraries(name string) (docs []*view.Doc, err error) {
-	faults, err := findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
-	if err != nil {
-		return nil, err
-	}
+func ofLibraries(name string, faults *findings.FaultTable) (docs []*view.Doc, err error) {
 	for _, l := range reference.LibrariesNamed(name) {
 		docs = append(docs, ofLibrary(l, faults))
 	}
@@ -87,7 +81,7 @@ func ofJudged(p reference.JudgedProgram, found *findings.Explorations) *view.Doc
 	searches := view.NewTable("program", "preemptions", "faults", "found").Wrapping("found")
 	for _, e := range found.Searches {
 		e.Stopped, _, _ = strings.Cut(e.Stopped, ":") // the details are in the stored file
-		searches.Add(e.Program, fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), e.Found())
+		searches.Add(e.Program, e.WithinPreemptions(), fmt.Sprint(e.Faults), e.Found())
 	}
 	d.Blocks = append(d.Blocks, view.Block{Table: searches})
 	return d
@@ -117,7 +111,8 @@ func suggestList(err error) error {
 	}
 
 	name, known := unknown.Name, reference.LibrariesNamed(unknown.Name)
-	_, noScheme := fault.Of(catalogue.Full(), name)
+	_, noScheme := fault.SchemeOf(catalogue.Full(), name)
+	_, noScenario := fault.ScenariosNamed(name)
 	switch {
 	case unknown.What == "scenario" && noScheme == nil:
 		return usagef("%s is a lock or a strategy: give it as in marketsim faults %[1]s", name)
@@ -126,12 +121,12 @@ func suggestList(err error) error {
 		if unknown.What == "strategy" {
 			prefix = "fine:"
 		}
-		schemes := suggest.Names(known, func(l reference.Library) string {
+		schemes := wording.Names(known, func(l reference.Library) string {
 			return fmt.Sprintf("%s (%s)", unmarked(l.Under(prefix)), unmarked(l.Name))
 		})
 		return usagef("%s is a library, and marketsim has another name for its scheme: %s; "+
 			"'marketsim list %s' tells more", name, strings.Join(schemes, "; "), process.ShellLine(name))
-	case isScenario(name):
+	case noScenario == nil:
 		return usagef("%s is a scenario: give it as in marketsim faults --scenario %[1]s", name)
 	case unknown.What == "name":
 		return usagef("%s", nameless(unknown))
@@ -143,13 +138,8 @@ func suggestList(err error) error {
 // it suggests one, or says where they are.
 func nameless(e *strategies.UnknownError) string {
 	step := "'marketsim list' shows strategies and locks, 'marketsim list --scenarios' scenarios"
-	if near := suggest.Nearest(e.Name, e.Known); near != "" {
+	if near := wording.Nearest(e.Name, e.Known); near != "" {
 		step = fmt.Sprintf("did you mean %q?", near)
 	}
-	return fmt.Sprintf("no strategy, lock, scenario or library is named %q; %s", excerpt.Of(e.Name, 200), step)
-}
-
-func isScenario(name string) bool {
-	_, err := fault.ScenariosNamed(name)
-	return err == nil
+	return fmt.Sprintf("no strategy, lock, scenario or library is named %q; %s", wording.Excerpt(e.Name, 200), step)
 }

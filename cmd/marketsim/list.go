@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
-	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -56,25 +57,30 @@ func listed(names []string, locks, scenarios bool) ([]*view.Doc, error) {
 		return []*view.Doc{overview(catalogue.Full())}, nil
 	}
 
-	all, err := storedFindings()
-	if err != nil {
-		return nil, err
-	}
-	return described(names[0], all)
+	return described(names[0])
 }
 
-// storedFindings are those that the program contains.
-func storedFindings() ([]named, error) {
-	faults, err := findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
-	explored, wrong := findings.ReadExplorations(strings.NewReader(results.ExploredJSON))
-	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
-}
+// The findings that the program contains, which are read once.
+var (
+	builtInFaults = sync.OnceValues(func() (*findings.FaultTable, error) {
+		return findings.ReadFaultTable(strings.NewReader(results.FaultsJSON))
+	})
+	builtInSearches = sync.OnceValues(func() (*findings.Explorations, error) {
+		return findings.ReadExplorations(strings.NewReader(results.ExploredJSON))
+	})
+)
 
 // described tells of whatever has a name: first of strategies, locks and scenarios, then
 // what is known of libraries.
-func described(name string, all []named) ([]*view.Doc, error) {
-	docs, unknown := describe(name, all)
-	libraries, err := ofLibraries(name)
+func described(name string) ([]*view.Doc, error) {
+	faults, err := builtInFaults()
+	explored, wrong := builtInSearches()
+	if err := errors.Join(err, wrong); err != nil {
+		return nil, err
+	}
+
+	docs, unknown := describe(name, []namedResult{{result: faults}, {result: explored}})
+	libraries, err := ofLibraries(name, faults)
 	switch {
 	case err != nil:
 		return nil, err
@@ -94,9 +100,9 @@ type description struct {
 
 // describe describes what has a name, or a lock with parameters. What results say
 // about it comes first.
-func describe(name string, all []named) (docs []*view.Doc, err error) {
+func describe(name string, all []namedResult) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
-	scheme, err := fault.Of(catalogue.Full(), name)
+	scheme, err := fault.SchemeOf(catalogue.Full(), name)
 	if err != nil && with {
 		return nil, err
 	}
@@ -139,7 +145,7 @@ func descriptions(scheme fault.Scheme) (all []description) {
 		})
 	}
 
-	for _, sc := range fault.Every() {
+	for _, sc := range fault.Scenarios() {
 		all = append(all, description{
 			kind: "scenario", name: sc.Name,
 			facts: []string{sc.Title, "covered by the promise: " + sc.Promise, "needs: " + sc.Needs},
@@ -150,7 +156,7 @@ func descriptions(scheme fault.Scheme) (all []description) {
 
 // doc is a description as a document under the name that was asked for, with what results
 // say about that.
-func (d description) doc(name string, all []named) *view.Doc {
+func (d description) doc(name string, all []namedResult) *view.Doc {
 	facts := slices.Insert(slices.Clone(d.facts), 1, "source: "+d.source)
 	facts = slices.DeleteFunc(facts, func(fact string) bool { return strings.HasSuffix(fact, ": ") })
 	doc := &view.Doc{Title: d.kind + " " + name, Facts: facts, Blocks: evidence(name, d.source, all)}
@@ -166,12 +172,13 @@ func (d description) doc(name string, all []named) *view.Doc {
 	return doc
 }
 
-// evidence is what results say about a scheme: what broke it, in which version of its
-// library, and what searches found.
-func evidence(scheme, source string, all []named) []view.Block {
+// evidence is what stored results say about a scheme: what broke it in which version of its
+// library, source, as fault scenarios show, and what the searches of its schedules found.
+// It is nil if no result tells of it.
+func evidence(scheme, source string, all []namedResult) []view.Block {
 	var notes []string
 	for _, one := range all {
-		switch r := one.drawing.(type) {
+		switch r := one.result.(type) {
 		case *findings.FaultTable:
 			notes = append(notes, faultNotes(scheme, source, r)...)
 		case *findings.Explorations:
@@ -241,17 +248,13 @@ func overview(c strategies.Catalogue) *view.Doc {
 // promises shows which lock makes which promise. Those of ZooKeeper and etcd about a
 // lost node need three servers.
 func promises(kinds []lock.Kind) *view.Table {
-	names := suggest.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
+	names := wording.Names(lock.Promises{}.List(), func(p lock.Promise) string { return p.Name })
 	t := view.NewTable(append([]string{"lock"}, names...)...)
 
 	for _, k := range kinds {
 		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {
-			made := "-"
-			if p.Made {
-				made = "yes"
-			}
-			cells = append(cells, made)
+			cells = append(cells, map[bool]string{true: "yes", false: "-"}[p.Made])
 		}
 		t.Add(cells...)
 	}
@@ -273,7 +276,7 @@ func features() view.Block {
 
 func scenarioTable() *view.Table {
 	t := view.NewTable("scenario", "what happens", "promise", "needs").Wrapping("what happens")
-	for _, sc := range fault.Every() {
+	for _, sc := range fault.Scenarios() {
 		t.Add(sc.Name, sc.Title, sc.Promise, sc.Needs)
 	}
 	return t

@@ -39,11 +39,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -51,7 +50,7 @@ func main() {
 	// Does not return in a process that was started to be a client in a scenario.
 	fault.ServeChild(catalogue.Full)
 	redisconn.QuietLogs()
-	stdout, stderr := newPatient(os.Stdout), newPatient(os.Stderr)
+	stdout, stderr := newStoppableWriter(os.Stdout), newStoppableWriter(os.Stderr)
 	err := run(context.Background(), os.Args[1:], os.Stdin, stdout, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "marketsim: %v\n", err)
@@ -74,7 +73,7 @@ type program struct {
 // exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	p := &program{args: args, stdout: stdout}
-	p.stderr = hiding{stderr, &p.passwords}
+	p.stderr = redactor{stderr, &p.passwords}
 	p.passwords.add(os.Getenv("REDIS_PASSWORD"))
 
 	root := newRoot(p)
@@ -84,21 +83,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(help)
 	root.SetErr(stderr)
 	// To compare a very long word with the names of commands takes cobra minutes.
-	root.DisableSuggestions = slices.ContainsFunc(args, func(arg string) bool { return len(arg) > excerpt.Bytes })
+	root.DisableSuggestions = slices.ContainsFunc(args, func(arg string) bool { return len(arg) > wording.ExcerptBytes })
 
-	started := false // cobra has accepted the command line
-	for _, sub := range root.Commands() {
-		do := sub.RunE
-		sub.RunE = func(cmd *cobra.Command, words []string) error {
-			started = true
-			return do(cmd, words)
-		}
+	accepted := false // by cobra: the command line
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		accepted = true
+		return checkFlags(cmd)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	flushed := help.Flush() // returns the error of the first write that failed
 	err = suggestList(cmp.Or(err, flushed))
 
-	mistyped := !started && flushed == nil
+	mistyped := !accepted && flushed == nil
 	if err != nil && (mistyped || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
@@ -134,27 +130,43 @@ func explain(cmd *cobra.Command) {
 
 // complete has a shell complete the names that a command takes as arguments, and in flags.
 func complete(cmd *cobra.Command) {
-	c := catalogue.Full()
-	schemes := fault.SchemeNames(c)
-	specs := c.StrategyNames()
-	for _, name := range c.LockNames() {
-		specs = append(specs, "fine:"+name, "coarse:"+name)
-	}
-	scenarios := suggest.Names(fault.Every(), func(sc fault.Scenario) string { return sc.Name })
 	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
-		"list": oneOf(slices.Concat(schemes, scenarios, specs, libraryNames())),
-		"run":  oneOf(specs), "compare": oneOf(specs), "sweep": oneOf(specs),
-		"explore": oneOf(schemes), "faults": oneOf(schemes), "adapter": oneOf(schemes),
+		"list": oneOf(schemeNames, scenarioNames, specNames, libraryNames),
+		"run":  oneOf(specNames), "compare": oneOf(specNames), "sweep": oneOf(specNames),
+		"explore": oneOf(schemeNames), "faults": oneOf(schemeNames), "adapter": oneOf(schemeNames),
 	}[cmd.Name()]
 
-	for flag, names := range map[string][]string{"strategy": specs, "lock": schemes, "scenario": scenarios} {
+	for flag, names := range map[string]func() []string{
+		"strategy": specNames, "lock": schemeNames, "scenario": scenarioNames,
+	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, oneOf(names)) // an error means that cmd has no such flag
 	}
 }
 
-// oneOf offers the names that begin with what was typed after the last comma.
-func oneOf(names []string) cobra.CompletionFunc {
+func schemeNames() []string { return fault.SchemeNames(catalogue.Full()) }
+
+func scenarioNames() []string {
+	return wording.Names(fault.Scenarios(), func(sc fault.Scenario) string { return sc.Name })
+}
+
+// specNames are strategies, and each lock under the two that take any.
+func specNames() []string {
+	c := catalogue.Full()
+	names := c.StrategyNames()
+	for _, name := range c.LockNames() {
+		names = append(names, "fine:"+name, "coarse:"+name)
+	}
+	return names
+}
+
+// oneOf offers the names that begin with what was typed after the last comma. They are
+// collected when a shell asks for them: every other command would wait for it.
+func oneOf(kinds ...func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		var names []string
+		for _, kind := range kinds {
+			names = append(names, kind()...)
+		}
 		before := typed[:strings.LastIndex(typed, ",")+1]
 		for _, name := range names {
 			if strings.HasPrefix(before+name, typed) {
@@ -174,7 +186,6 @@ func newRoot(p *program) *cobra.Command {
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE:          checkFlags,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(explainFlag)
@@ -221,7 +232,7 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Value.Type() == "bool" {
-			f.Value = standsAlone{f.Value}
+			f.Value = switchValue{f.Value}
 		}
 	})
 	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsagesWrapped(helpWidth))
@@ -229,9 +240,9 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	cmd.Flags().AddFlagSet(flags)
 }
 
-// A standsAlone is a flag without a value, which pflag shows as --name[=true|false] unless
+// A switchValue is a flag without a value, which pflag shows as --name[=true|false] unless
 // it hides that it is one.
-type standsAlone struct{ pflag.Value }
+type switchValue struct{ pflag.Value }
 
 // version is the module's, which names the commit if the program was built in a
 // repository; 'go run' records none.
@@ -248,15 +259,15 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
-// folders are those of absolute paths, and secrets the values after names such as
+// foldersPattern matches those of absolute paths, and secretsPattern the values after names such as
 // "token", in a command of --exec.
 var (
-	folders = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
-	secrets = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
+	foldersPattern = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
+	secretsPattern = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
 )
 
-// commandLine is what was typed, to be pasted into a shell, without passwords and
-// without folders of this machine.
+// commandLine is what was typed, to be pasted into a shell, without passwords, without
+// secrets in the command of --exec, and without folders of this machine.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 
@@ -264,7 +275,7 @@ func (p *program) commandLine() string {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch {
 		case flag == "--exec", i > 0 && p.args[i-1] == "--exec":
-			arg = secrets.ReplaceAllString(folders.ReplaceAllString(arg, "$1"), "$1...")
+			arg = secretsPattern.ReplaceAllString(foldersPattern.ReplaceAllString(arg, "$1"), "$1...")
 		case filepath.IsAbs(arg):
 			arg = filepath.Base(arg)
 		case filepath.IsAbs(value):
@@ -282,14 +293,14 @@ func (p *program) withoutSecrets(err error) error {
 		return nil
 	}
 	// Passwords first, so that of one that is cut in two neither half is shown.
-	const most = 4 * excerpt.Bytes
-	text := excerpt.Ends(p.passwords.hide(err.Error()), 16*most)
+	const most = 4 * wording.ExcerptBytes
+	text := wording.Ends(p.passwords.hide(err.Error()), 16*most)
 	lines := strings.Split(printable(withoutPasswords(text)), "\n")
 
 	for i, line := range lines {
-		lines[i] = excerpt.Ends(line, excerpt.Bytes)
+		lines[i] = wording.Ends(line, wording.ExcerptBytes)
 	}
-	return reworded{excerpt.Ends(strings.Join(lines, "\n"), most), err}
+	return reworded{wording.Ends(strings.Join(lines, "\n"), most), err}
 }
 
 // printable is a text, perhaps from a file, without the codes that move a

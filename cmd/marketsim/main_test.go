@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"REDIS_URL", "REDIS_PASSWORD", "NO_COLOR"} {
 		os.Unsetenv(name)
 	}
-	testkit.MaxParallel(8) // they mostly wait
+	os.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has the libraries of TestExec
+	testkit.MaxParallel(8)                      // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -147,8 +148,8 @@ func startChildIn(t testing.TB, env []string, args ...string) *child {
 	return c
 }
 
-// told waits until the child has written a text to stderr, and returns all it has written.
-func (c *child) told(text string) string {
+// awaitStderr waits until the child has written a text to stderr, and returns all it has written.
+func (c *child) awaitStderr(text string) string {
 	c.t.Helper()
 	eventually(c.t, "the child says "+text, func() bool { return strings.Contains(c.stderr.String(), text) })
 	return c.stderr.String()

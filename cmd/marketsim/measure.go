@@ -22,7 +22,6 @@ import (
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/marketstore"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
@@ -88,7 +87,7 @@ func (p *program) showNextSteps(plan *plan, on *running, run *runs.Run) {
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
 		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
 	}
-	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
+	if len(run.Claims) > 0 && on.market.Name == backend.OriginEmbedded {
 		p.notice("for Redis's own numbers and all claims, install a Redis and run this again: " +
 			"apt-get install redis-server, or brew install redis")
 	}
@@ -98,11 +97,11 @@ const mostLate = 0.01 // of the orders at a rate: with more the SLO is missed
 
 // missed is an error for each point that misses the SLO.
 func missed(run *runs.Run) (err error) {
-	late := metric.ByName("late_share")
+	late := runs.MetricByName("late_share")
 	for _, g := range run.Groups() {
 		if share := compare.Median(g.Values(late)).Center; share > mostLate {
 			err = errors.Join(err, fmt.Errorf("%w: %s misses its SLO: %s of its orders are late", errViolation, g.Name(),
-				view.Number(share, metric.Percent)))
+				view.Number(share, runs.Percent)))
 		}
 	}
 	return err
@@ -147,7 +146,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	if err != nil {
 		return err
 	}
-	if on.market.Name == backend.NameEmbedded && len(plan.config.Reproduces) > 0 {
+	if on.market.Name == backend.OriginEmbedded && len(plan.config.Reproduces) > 0 {
 		plan.shorten()
 	}
 	return onOneSlot(on.market, plan.options.Keys)
@@ -156,7 +155,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 // optionsOf are the plan's options for a point, with the servers that were started.
 func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
-	o.Servers = connect.Servers{
+	o.Servers = connect.MarketServers{
 		Market:    on.market.Dialer(plan.config.Prefix),
 		Masters:   servers.Dialers(on.locks.Masters),
 		ZooKeeper: on.locks.ZooKeeper,

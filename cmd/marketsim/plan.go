@@ -19,8 +19,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/execstrategy"
 	"github.com/marketsim/marketsim/internal/load"
+	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -135,7 +135,7 @@ type plan struct {
 	server   serverPlan
 	out      output
 	drawn    bool                   // the prefix was drawn at random: nobody else uses it
-	asked    func(flag string) bool // whether a flag was given
+	changed  func(flag string) bool // whether a flag was given
 	sloFails bool
 }
 
@@ -152,7 +152,7 @@ func (f *rowFlags) addPrograms() error {
 		if bad || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
-		f.catalogue.Strategies = append(f.catalogue.Strategies, execstrategy.New("exec:"+name, command))
+		f.catalogue.Strategies = append(f.catalogue.Strategies, protocol.Strategy("exec:"+name, command))
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (f *rowFlags) addPrograms() error {
 // subjects returns the canonical names of strategies. A repeated one, to be
 // compared with itself, gets a number.
 func subjects(known strategies.Catalogue, texts []string) (names []string, err error) {
-	seen := map[string]int{}
+	uses := map[string]int{}
 	for _, text := range texts {
 		spec, err := known.Parse(text)
 		if err != nil {
@@ -168,9 +168,9 @@ func subjects(known strategies.Catalogue, texts []string) (names []string, err e
 		}
 
 		name := spec.String()
-		seen[name]++
-		if seen[name] > 1 {
-			name = fmt.Sprintf("%s#%d", name, seen[name])
+		uses[name]++
+		if uses[name] > 1 {
+			name = fmt.Sprintf("%s#%d", name, uses[name])
 		}
 		names = append(names, name)
 	}
@@ -279,7 +279,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		server:   server,
 		out:      f.out,
 		drawn:    f.prefix == "",
-		asked:    cmd.Flags().Changed,
+		changed:  cmd.Flags().Changed,
 		sloFails: f.sloFails,
 	}
 	p.options.Keys = keys
@@ -320,7 +320,7 @@ func (p *plan) checkPoints() error {
 		err := o.Validate(point)
 		if wrong, is := errors.AsType[*load.PointError](err); is {
 			about := point.Name() + ": " + wrong.Field
-			if p.asked(wrong.Field) {
+			if p.changed(wrong.Field) {
 				about = "--" + wrong.Field
 			}
 			err = usagef("%s: %s", about, wrong.Why)

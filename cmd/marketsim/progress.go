@@ -26,8 +26,8 @@ func widthOf(w io.Writer) (columns int, is bool) {
 
 // replaceable is stderr where a line can take the place of the one before: on a terminal
 // that understands the codes for that. Else it is nil.
-func (p *program) replaceable() (w *patient, columns int) {
-	w, _ = shownBy(p.stderr).(*patient)
+func (p *program) replaceable() (w *stoppableWriter, columns int) {
+	w, _ = shownBy(p.stderr).(*stoppableWriter)
 	columns, is := widthOf(shownBy(p.stderr))
 	if w == nil || !is || os.Getenv("TERM") == "dumb" {
 		return nil, 0

@@ -18,8 +18,8 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
-	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/view"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 type reportFlags struct {
@@ -52,7 +52,7 @@ func newReport(p *program) *cobra.Command {
 		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			all, _ := loadAll(args) // what cannot be read has no figures
 			for _, one := range all {
-				for _, figure := range figuresOf(one.drawing) {
+				for _, figure := range figuresOf(one.result) {
 					names = append(names, figure.Name)
 				}
 			}
@@ -91,7 +91,7 @@ func (f reportFlags) report(p *program, paths []string, formatGiven bool) error 
 		others = beside
 		write = func(w io.Writer) error { return view.SVG(w, figure) }
 	}
-	if err := f.store(p, all, write); err != nil {
+	if err := f.storeReport(p, all, write); err != nil {
 		return err
 	}
 	if others != "" {
@@ -100,8 +100,9 @@ func (f reportFlags) report(p *program, paths []string, formatGiven bool) error 
 	return nil
 }
 
-// store writes a report to stdout, or to a file that is none of the results.
-func (f reportFlags) store(p *program, all []named, write func(io.Writer) error) error {
+// storeReport writes the report to stdout, or to the file of -o, which it replaces. It
+// refuses a file that is one of the results that are reported.
+func (f reportFlags) storeReport(p *program, all []namedResult, write func(io.Writer) error) error {
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
 	}
@@ -116,7 +117,8 @@ func (f reportFlags) store(p *program, all []named, write func(io.Writer) error)
 		}
 	}
 
-	if err := store(f.file, true, write); err != nil {
+	const replace = true
+	if err := store(f.file, replace, write); err != nil {
 		return usagef("-o: %w", err)
 	}
 	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)
@@ -127,20 +129,18 @@ func (f reportFlags) store(p *program, all []named, write func(io.Writer) error)
 // of the file.
 func (f reportFlags) format(paths []string, given bool) (format string, err error) {
 	format = f.out.format
-	if !given && f.file != "-" {
-		ending, err := f.formatOf(paths)
+	if !given {
+		byName, err := f.formatOf(paths)
 		if err != nil {
 			return "", err
 		}
-		if f.figure != "" && ending == "" {
-			ending = asSVG
+		if f.figure != "" {
+			byName = cmp.Or(byName, asSVG)
 		}
-		format = cmp.Or(ending, format)
+		format = cmp.Or(byName, format)
 	}
 
 	switch {
-	case f.figure != "" && !given && f.file == "-":
-		return asSVG, nil
 	case f.figure != "" && format != asSVG:
 		return "", usagef("--figure is drawn as svg, and not as %s: name a file that ends in .svg", format)
 	case len(f.locks) > 0 && !slices.Contains([]string{asText, asMarkdown, asHTML}, format):
@@ -149,7 +149,7 @@ func (f reportFlags) format(paths []string, given bool) (format string, err erro
 	return format, nil
 }
 
-func about(schemes []string, all []named) (docs []*view.Doc, err error) {
+func about(schemes []string, all []namedResult) (docs []*view.Doc, err error) {
 	for _, scheme := range schemes {
 		one, err := describe(scheme, all)
 		if err == nil && len(evidence(scheme, "", all)) == 0 {
@@ -163,7 +163,7 @@ func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 	return docs, nil
 }
 
-func figuresOf(d drawing) []view.Figure {
+func figuresOf(d storedResult) []view.Figure {
 	switch d := d.(type) {
 	case *runs.Run:
 		return view.Figures(d)
@@ -175,12 +175,12 @@ func figuresOf(d drawing) []view.Figure {
 
 // pick is the named or the first figure of the one result: of a run, or the shortest
 // schedule to a scheme's harm. If none was named, others tells of those beside it.
-func (f reportFlags) pick(all []named) (figure view.Figure, others string, err error) {
+func (f reportFlags) pick(all []namedResult) (figure view.Figure, others string, err error) {
 	if len(all) != 1 {
 		return figure, "", usagef("svg is a figure of one result, and these are %d: name one of them, "+
 			"or write a page of all with -o FILE.html", len(all))
 	}
-	figures := figuresOf(all[0].drawing)
+	figures := figuresOf(all[0].result)
 	if len(figures) == 0 {
 		return figure, "", usagef("there is no figure in %s: write a page with -o FILE.html", all[0].name)
 	}
@@ -193,7 +193,7 @@ func (f reportFlags) pick(all []named) (figure view.Figure, others string, err e
 		names = append(names, figure.Name)
 	}
 	if f.figure != "" {
-		return figure, "", usagef("--figure: %s", suggest.Unknown("figure", f.figure, names))
+		return figure, "", usagef("--figure: %s", wording.Unknown("figure", f.figure, names))
 	}
 
 	const most = 12 // names in one line
@@ -207,7 +207,7 @@ func (f reportFlags) pick(all []named) (figure view.Figure, others string, err e
 	return figures[0], others, nil
 }
 
-func loadAll(paths []string) (all []named, err error) {
+func loadAll(paths []string) (all []namedResult, err error) {
 	for _, path := range paths {
 		files, err := resultFiles(path)
 		if err != nil {
@@ -247,19 +247,19 @@ func resultFiles(path string) (files []string, err error) {
 
 // loadFile reads a stored result, whose content tells its kind: runs have rows, faults
 // findings, explorations searches.
-func loadFile(path string) (named, error) {
+func loadFile(path string) (namedResult, error) {
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {
-		return named{}, err
+		return namedResult{}, err
 	}
 	defer f.Close()
 
 	content, err := io.ReadAll(io.LimitReader(f, stored.MaxBytes))
 	if err != nil {
-		return named{}, err
+		return namedResult{}, err
 	}
 
-	var d drawing
+	var d storedResult
 	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`":`)) }
 	switch {
 	case has("searches") && !has("rows"):
@@ -270,17 +270,17 @@ func loadFile(path string) (named, error) {
 		d, err = runs.Read(bytes.NewReader(content))
 	}
 	if err != nil {
-		return named{}, fmt.Errorf("%s: %w", path, err)
+		return namedResult{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return named{path, d}, nil
+	return namedResult{path, d}, nil
 }
 
-func loadOnly[T drawing](dir, file string) (only T, err error) {
+func loadOnly[T storedResult](dir, file string) (only T, err error) {
 	one, err := loadFile(filepath.Join(dir, file))
 	if err != nil {
 		return only, err
 	}
-	only, is := one.drawing.(T)
+	only, is := one.result.(T)
 	if !is {
 		err = fmt.Errorf("%s holds another kind of result", one.name)
 	}

@@ -38,7 +38,7 @@ func storedRun(t testing.TB) string {
 				Course:        []int64{bought},
 				CourseSeconds: 1,
 				WaitMS:        result.Latency{Mean: 2, P50: 1, P99: 5, Max: 6, Count: bought},
-				Audit:         result.Audit{Done: true, OK: true, Items: 5000},
+				Audit:         result.AuditSummary{Done: true, OK: true, Items: 5000},
 			})
 		}
 	}

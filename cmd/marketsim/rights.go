@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -21,15 +21,12 @@ import (
 type rights struct {
 	target *redisconn.Target // nil: a private server, which refuses nothing
 	keys   market.Keys
-	trials []backend.Trial // every command that may be sent
+	trials []backend.DryRun // every command that may be sent
 }
 
 func (p *plan) rights() rights {
-	var specs []strategies.Spec
-	for _, spec := range p.specs {
-		specs = append(specs, spec)
-	}
-	return rights{target: p.server.target, keys: p.options.Keys, trials: backend.Trials(catalogue.Commands(specs...)...)}
+	commands := catalogue.Commands(slices.Collect(maps.Values(p.specs))...)
+	return rights{target: p.server.target, keys: p.options.Keys, trials: backend.DryRuns(commands...)}
 }
 
 // A rightsError is a refusal by the user's ACL, with the rules that are missing.
@@ -77,9 +74,9 @@ func (r rights) explain(ctx context.Context, err error) error {
 	if _, explained := errors.AsType[*rightsError](err); explained {
 		return err
 	}
-	known := func(t backend.Trial) bool { return t.Command() == command }
+	known := func(t backend.DryRun) bool { return t.Command() == command }
 	if command != "" && !slices.ContainsFunc(r.trials, known) { // a cluster's, or a script's
-		r.trials = append(slices.Clone(r.trials), backend.Trial(command))
+		r.trials = append(slices.Clone(r.trials), backend.DryRun(command))
 	}
 
 	refused := r.trials // if they cannot be tried
@@ -94,13 +91,13 @@ func (r rights) explain(ctx context.Context, err error) error {
 	return &rightsError{refusal: err, advice: r.advice(refused)}
 }
 
-func (r rights) refused(ctx context.Context, conn *redisconn.Conn) ([]backend.Trial, error) {
+func (r rights) refused(ctx context.Context, conn *redisconn.Conn) ([]backend.DryRun, error) {
 	key := r.keys.Lock("rehearsal")
-	return backend.Refused(ctx, conn, r.trials, key, key+":channel")
+	return backend.RefusedByACL(ctx, conn, r.trials, key, key+":channel")
 }
 
 // advice is what to type to get the rights for these commands, and for all strategies.
-func (r rights) advice(refused []backend.Trial) string {
+func (r rights) advice(refused []backend.DryRun) string {
 	who := "<user>" // where a name stands alone in the URL it may be a password
 	switch {
 	case r.target.Username != "" && r.target.Password != "":

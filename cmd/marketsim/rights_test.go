@@ -33,7 +33,7 @@ func grantedBy(t *testing.T, o outcome) (rules []any) {
 func TestAdviceEndsAfterOneRound(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	specs := []string{"fine:set-px+watchdog:ttl=1s", "fine:redsync+watchdog:ttl=1s", "fine:set-px:release=watch",
+	specs := []string{"fine:set-px+watchdog:ttl=400ms", "fine:redsync+watchdog:ttl=400ms", "fine:set-px:release=watch",
 		"fine:set-px:fencing=token", "fine:set-px:fencing=token:idempotent=on", "fine:set-px:write=fused",
 		"fine:set-px:after-unknown=kill", "lua:idempotent=on"}
 	full := catalogue.Full()
@@ -50,17 +50,15 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 			user := fmt.Sprintf("guest%d", i)
 			grant := func(rules ...any) {
 				words := append([]any{"ACL", "SETUSER", user}, rules...)
-				if err := s.conn.Do(t.Context(), words...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Succeeds(t, s.conn.Do(t.Context(), words...).Err())
 			}
 			grant("on", ">"+secret)
 			hold := "100us" // short, so that a waiter finds the lock free before its time-out
 			if strings.Contains(spec, "+watchdog") {
-				hold = "400ms" // longer than the third of a lease after which it is renewed
+				hold = "200ms" // longer than the third of a lease after which it is renewed
 			}
 			args := []string{"run", "--strategy", spec, "--mix", "0x3", "--hot", "1", "--hold", hold,
-				"--redis", s.url(user + ":" + secret), "--duration", "100ms", "--warmup", "0s"}
+				"--redis", s.url(user + ":" + secret), "--duration", "40ms", "--warmup", "0s"}
 
 			refused := marketsim(t, args...).exits(t, exitEnvironment).silent(t, "1/1", secret)
 			grant(grantedBy(t, refused)...)

@@ -11,7 +11,6 @@ import (
 	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/internal/sweep"
 )
 
 // The commands that measure rows differ in which of the row's flags they have, and in
@@ -19,7 +18,7 @@ import (
 
 func newRun(p *program) *cobra.Command {
 	f := rowFlags{least: 1}
-	cmd := &cobra.Command{Use: "run SPEC... [--mix 5x5[,1x1...]]", Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "run SPEC... [--mix 5x5[,1x1...]]"}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
@@ -27,6 +26,7 @@ func newRun(p *program) *cobra.Command {
 		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
 		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
 	})
+
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, load.DefaultDuration, load.DefaultWarmup, 1)
 		flags.StringVar(&f.options.History, "history", "",
@@ -38,7 +38,7 @@ func newRun(p *program) *cobra.Command {
 
 func newCompare(p *program) *cobra.Command {
 	f := rowFlags{least: 2}
-	cmd := &cobra.Command{Use: "compare SPEC SPEC...", Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "compare SPEC SPEC..."}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		// Two strategies take less than three minutes.
@@ -55,10 +55,7 @@ func newCompare(p *program) *cobra.Command {
 func newSweep(p *program) *cobra.Command {
 	f := rowFlags{least: 1}
 	var texts []string
-	cmd := &cobra.Command{
-		Use:  "sweep SPEC... --axis NAME=VALUES [--axis NAME=VALUES]",
-		Args: cobra.ArbitraryArgs,
-	}
+	cmd := &cobra.Command{Use: "sweep SPEC... --axis NAME=VALUES [--axis NAME=VALUES]"}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		flags.StringArrayVar(&texts, "axis", nil, "`NAME=VALUES` to measure them at; may be given twice")
@@ -71,7 +68,7 @@ func newSweep(p *program) *cobra.Command {
 	_ = cmd.MarkFlagRequired("axis") // an error means that there is no such flag
 
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
-		f.axes, err = sweep.ParseAxes(texts)
+		f.axes, err = runs.ParseAxes(texts)
 		if err != nil {
 			return nil, usagef("--axis: %w", err)
 		}
@@ -79,7 +76,7 @@ func newSweep(p *program) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return sweep.Expand(base, names, f.axes), nil
+		return runs.Expand(base, names, f.axes), nil
 	})
 }
 
@@ -94,6 +91,7 @@ func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 			return base, usagef("--%s and --axis %s=... set the same: give one of them", flag, axis.Name)
 		}
 	}
+
 	mixes, err := f.parseMixes(cmd)
 	if err != nil {
 		return base, err
@@ -138,10 +136,10 @@ func published() (points []result.Point) {
 // shorten makes a reproduction on the embedded server, whose speed is not judged,
 // as short as its flags allow.
 func (p *plan) shorten() {
-	if !p.asked("trials") {
+	if !p.changed("trials") {
 		p.config.Trials = embeddedTrials
 	}
-	if !p.asked("duration") {
+	if !p.changed("duration") {
 		p.options.Duration = embeddedDuration
 		p.config.DurationSeconds = embeddedDuration.Seconds()
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
-	"github.com/marketsim/marketsim/internal/sweep"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -159,12 +159,12 @@ func TestReproduceEmbedded(t *testing.T) {
 }
 
 // TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three
-// buyers make at most 30 purchases a second.
+// buyers make at most 150 purchases a second.
 func TestRunAtRates(t *testing.T) {
 	t.Parallel()
-	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms", "--slo", "250ms",
+	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.5k", "--hold", "20ms", "--slo", "250ms",
 		"--slo-fails", "--backend", "embedded", "--duration", "1s", "--warmup", "0s", "--format", "json").
-		exits(t, exitViolation).says(t, "lua 2x3 hold=100ms at 200/s misses its SLO: ")
+		exits(t, exitViolation).says(t, "lua 2x3 hold=20ms at 500/s misses its SLO: ")
 	res := parse(t, o.stdout)
 	var names []string
 	for _, r := range res.Rows {
@@ -177,11 +177,11 @@ func TestRunAtRates(t *testing.T) {
 		if off > 6*math.Sqrt(due)+1 || r.Open.Done+r.Open.Backlog > r.Open.Due {
 			t.Errorf("%s: want about %.0f orders due in %v s: %+v", r.Name(), due, r.Seconds, *r.Open)
 		}
-		if r.Rate == 200 && r.Open.Backlog < 100 {
+		if r.Rate == 500 && r.Open.Backlog < 250 {
 			t.Errorf("more than can be made: %+v", *r.Open)
 		}
 	}
-	want := []string{"lua 2x3 hold=100ms at 10/s", "lua 2x3 hold=100ms at 200/s"}
+	want := []string{"lua 2x3 hold=20ms at 10/s", "lua 2x3 hold=20ms at 500/s"}
 	if !slices.Equal(names, want) || res.Manifest.Config.SLOMS != 250 {
 		t.Errorf("rows %q, want %q; %+v", names, want, res.Manifest.Config)
 	}
@@ -195,7 +195,7 @@ func TestMissed(t *testing.T) {
 		run := &runs.Run{}
 		for trial, late := range []int64{0, late, 2000} {
 			point := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000}}
-			run.Rows = append(run.Rows, result.Row{Point: point, Trial: trial, Open: &result.Open{Due: 2000, Late: late}})
+			run.Rows = append(run.Rows, result.Row{Point: point, Trial: trial, Open: &result.OpenLoop{Due: 2000, Late: late}})
 		}
 		if err := missed(run); err == nil && want != "" || err != nil && err.Error() != want {
 			t.Errorf("%d of 2000 orders late: %v, want %s", late, err, want)
@@ -214,7 +214,7 @@ func TestSweep(t *testing.T) {
 		says(t, "6 rounds of 4 rows of 30ms, at least 720ms in all", "\n24/24 ", "hold")
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	var places []string
-	for _, p := range sweep.Points(res, nil) {
+	for _, p := range compare.Places(res, nil) {
 		places = append(places, p.Place)
 	}
 	want := []string{"0x1 hot=3", "0x1 hot=3 hold=1ms", "0x2 hot=3", "0x2 hot=3 hold=1ms"}

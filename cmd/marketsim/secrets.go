@@ -128,26 +128,26 @@ func hideShort(text, secret string) string {
 
 var afterAuth = regexp.MustCompile(`(?i)\bAUTH\b.*`)
 
-// A hiding writes what it is given to another writer, without the passwords. It is for
+// A redactor writes what it is given to another writer, without the passwords. It is for
 // what people read: numbers, too, are replaced where they are like a password.
-type hiding struct {
+type redactor struct {
 	to        io.Writer
 	passwords *passwords
 }
 
 // Write implements io.Writer. A password that is in two writes is not seen.
-func (h hiding) Write(b []byte) (int, error) {
-	_, err := io.WriteString(h.to, h.passwords.hide(string(b)))
+func (r redactor) Write(b []byte) (int, error) {
+	_, err := io.WriteString(r.to, r.passwords.hide(string(b)))
 	if err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// shownBy is where a hiding writes, of other writers the writer itself.
+// shownBy is where a redactor writes, of other writers the writer itself.
 func shownBy(w io.Writer) io.Writer {
-	if h, ok := w.(hiding); ok {
-		return h.to
+	if r, ok := w.(redactor); ok {
+		return r.to
 	}
 	return w
 }
@@ -165,6 +165,7 @@ func (s *passwords) hideIn(run *runs.Run) {
 			texts[name] = s.hide(text)
 		}
 	}
+
 	for i := range run.Rows {
 		row := &run.Rows[i]
 		for j := range row.Warnings {

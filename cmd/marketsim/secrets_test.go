@@ -107,6 +107,7 @@ func echo(args []string) string {
 }
 
 func TestPasswordInTheWrongPlace(t *testing.T) {
+	t.Parallel()
 	url := "redis://user:" + secret + "@localhost"
 	for _, args := range [][]string{
 		{url},
@@ -210,6 +211,7 @@ func TestHidingIsFast(t *testing.T) {
 // TestServersThatSayTooMuch: a password is not shown however a server repeats it, of a long
 // error only the beginning, and a line that does not end is refused.
 func TestServersThatSayTooMuch(t *testing.T) {
+	t.Parallel()
 	const password = "p@ss w/rd"
 	filler := strings.Repeat("x", 1<<20)
 	says := func(text string) func([]string) string { return func([]string) string { return text } }
@@ -247,6 +249,7 @@ func TestServersThatSayTooMuch(t *testing.T) {
 
 // TestPasswordInAPrefix: what is stored does not hold it either.
 func TestPasswordInAPrefix(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, backend.Local{Password: secret})
 	dir := t.TempDir()
 	args := short("run", "--strategy", "fine", "--mix", "1x1", "--prefix", "x-"+secret+":", "--out", dir,

@@ -17,11 +17,10 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/backend/container"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
-	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -47,7 +46,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 // if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
-		english.WordSeries(append([]string{string(backend.NameURL)}, private()...), "or")+" (default the first that works)")
+		english.WordSeries(append([]string{string(backend.OriginURL)}, private()...), "or")+" (default the first that works)")
 	f.add(flags)
 	flags.StringSliceVar(&f.redlock, "redlock", nil,
 		"`URLs` of your masters for the lock redlock (default five private ones)")
@@ -58,17 +57,17 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 // starters start a private server; the first that succeeds is taken. As the embedded
 // one always succeeds, a cluster is started only when it is chosen. An image is pulled
 // only when a container is chosen.
-func starters(choice backend.Name) []backend.Starter {
-	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
-	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
+func starters(choice backend.Origin) []backend.Starter {
+	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.OriginContainer}
+	return []backend.Starter{backend.Local{}, inDocker, backend.Embedded{}, servers.ClusterStarter{}}
 }
 
 func private() []string {
-	return suggest.Names(starters(""), func(s backend.Starter) string { return string(s.Name()) })
+	return wording.Names(starters(""), func(s backend.Starter) string { return string(s.Name()) })
 }
 
 type serverPlan struct {
-	choice backend.Name      // empty: the first that works
+	choice backend.Origin    // empty: the first that works
 	target *redisconn.Target // the user's server; nil: a private one
 	again  string            // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
@@ -86,7 +85,7 @@ func (s *serverPlan) knows(t redisconn.Target) {
 }
 
 func (f serverFlags) plan() (serverPlan, error) {
-	s := serverPlan{choice: backend.Name(f.choice)}
+	s := serverPlan{choice: backend.Origin(f.choice)}
 	masters, err := f.masters()
 	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
@@ -95,7 +94,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	}
 
 	url, from := f.url, "--redis"
-	if url == "" && (f.choice == "" || s.choice == backend.NameURL) {
+	if url == "" && (f.choice == "" || s.choice == backend.OriginURL) {
 		url, from = os.Getenv("REDIS_URL"), "REDIS_URL"
 	}
 	switch {
@@ -139,6 +138,7 @@ func (f serverFlags) again(from string, target redisconn.Target) string {
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
 		words = []string{"REDIS_PASSWORD=... marketsim clean"}
 	}
+
 	url := ""
 	if from == "--redis" {
 		url = target.WithoutPassword()
@@ -182,6 +182,7 @@ func (f serverFlags) masters() (targets []redisconn.Target, err error) {
 		}
 		targets = append(targets, t)
 	}
+
 	if n := len(targets); n > 0 && (n < 3 || n%2 == 0) {
 		return nil, usagef("--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)
 	}
@@ -194,7 +195,7 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 		return nil, err
 	}
 	err = server.Discover(ctx)
-	if err == nil && server.Name != backend.NameEmbedded {
+	if err == nil && server.Name != backend.OriginEmbedded {
 		err = preflight(ctx, server)
 	}
 	if err != nil {
@@ -207,7 +208,7 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 // ZooKeeper or etcd by version.
 func lockServers(l *servers.Locks) map[string]string {
 	shown := map[string]string{
-		"redlock":   strings.Join(suggest.Names(l.Masters, redisconn.Target.String), ","),
+		"redlock":   strings.Join(wording.Names(l.Masters, redisconn.Target.String), ","),
 		"zookeeper": strings.Join(l.ZooKeeper, ","),
 		"etcd":      strings.Join(l.Etcd, ","),
 	}

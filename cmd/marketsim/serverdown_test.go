@@ -24,9 +24,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	if err == nil { // nobody takes its place
 		err = errors.Join(on.Redises[replica].Kill(), on.Redises[down].Kill())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	for _, state := range []string{"", "cluster_state:fail"} {
 		eventually(t, state, func() bool { return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state) })
 		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--redis", on.url())...).
@@ -39,9 +37,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 		on.Redises[replica].Restart(t.Context()),
 		on.AwaitReady(t.Context()),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	on.clean(t)
 }
 

@@ -29,9 +29,7 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	number := testkit.Must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
 	testkit.Succeeds(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, err)
 	return screen, tty
 }
 
@@ -103,11 +101,11 @@ func TestDumbTerminal(t *testing.T) {
 // TestQuiet: each command that has --quiet prints its result, and nothing else.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	row := " --backend embedded --duration 100ms --warmup 0s --quiet"
+	row := " --backend embedded --duration 50ms --warmup 0s --quiet"
 	for _, command := range []string{
 		"run --strategy fine,lua --mix 1x1 --out " + t.TempDir() + "/run" + row,
 		"run --strategy fine --mix 1x1 --history " + t.TempDir() + "/history" + row,
-		"reproduce" + row, // compare and sweep print as these do
+		"reproduce --trials 1" + row, // compare and sweep print as these do
 		"faults --scenario pause --lock watch --quiet --out " + t.TempDir() + "/faults",
 	} {
 		t.Run(command, func(t *testing.T) {

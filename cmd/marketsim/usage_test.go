@@ -21,6 +21,7 @@ import (
 // names the flag and what it takes, and nothing is started. Which values a row may
 // have is tested in package load.
 func TestUsageErrors(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	damaged := filepath.Join(t.TempDir(), faultsFile)
 	odd := filepath.Join(t.TempDir(), "odd.json")
@@ -216,6 +217,7 @@ func TestForcedBackendIgnoresEnvironment(t *testing.T) {
 // TestHelp: a newcomer reads it in a screen and a half, and each flag stands
 // under a heading.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	const screen = 40
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
 	for _, command := range []string{
@@ -300,6 +302,7 @@ func TestExamples(t *testing.T) {
 
 // TestListNamesEverything, and tells all of each name.
 func TestListNamesEverything(t *testing.T) {
+	t.Parallel()
 	o := unbroken(marketsim(t, "list").exits(t, exitFine))
 	c := catalogue.Full()
 	told := func(name string) outcome { return unbroken(marketsim(t, "list", name).exits(t, exitFine)) }
@@ -320,7 +323,7 @@ func TestListNamesEverything(t *testing.T) {
 			one.says(t, p.Name)
 		}
 	}
-	for _, sc := range fault.Every() {
+	for _, sc := range fault.Scenarios() {
 		marketsim(t, "list", "--scenarios").exits(t, exitFine).says(t, sc.Name)
 		told(sc.Name).says(t, "scenario "+sc.Name, sc.Promise)
 	}
@@ -329,6 +332,7 @@ func TestListNamesEverything(t *testing.T) {
 // TestListSaysWhatWasFound, anywhere, and a report of some locks says the same,
 // without their parameters.
 func TestListSaysWhatWasFound(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		says []string
@@ -365,6 +369,7 @@ func TestListSaysWhatWasFound(t *testing.T) {
 // TestCompletion: a shell is offered the names that begin as what was typed, of a
 // list those of its last element.
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	for typed, want := range map[string]string{
 		"run --strategy fi":             "fine fine-wallet fine:set-px",
 		"run --strategy watch,coarse:q": "watch,coarse:queue",
@@ -401,6 +406,7 @@ func TestCompletion(t *testing.T) {
 // TestPagesNameWhatThereIs: every command line of marketsim in a page names a
 // command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
+	t.Parallel()
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
 	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0

@@ -25,8 +25,8 @@ type Local struct {
 	Args []string
 }
 
-// Name returns [NameLocal].
-func (l Local) Name() Name { return NameLocal }
+// Origin returns [OriginLocal].
+func (l Local) Name() Origin { return OriginLocal }
 
 // Start starts the server and returns when it answers, within a minute. The error holds
 // the end of its log if it ends.
@@ -55,8 +55,9 @@ func (l Local) startOn(ctx context.Context, program, port string) (*Server, erro
 	}
 	p.Args = []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
 	p.Args = append(p.Args, l.Args...)
+
 	target := redisconn.Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}
-	s := NewServer(NameLocal, target, "private "+program, p.Close)
+	s := NewServer(OriginLocal, target, "private "+program, p.Close)
 	s.Process, p.Ready = p, s.ready
 	if err := p.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -76,6 +77,7 @@ func (s *Server) ready(ctx context.Context, pid int) error {
 		}
 		return err
 	})
+
 	if errors.Is(err, redisconn.ErrAuth) { // ours cannot bind, and ends
 		return fmt.Errorf("another server answers at %s: %w", s.Target.Addr, err)
 	}

@@ -38,7 +38,7 @@ func TestPrivateServersAskForAPassword(t *testing.T) {
 		testkit.DialFails(t, without, redisconn.ErrAuth, "without a password")
 		testkit.Dial(t, s)
 		seen := fmt.Sprintf("%+v %v %s", s.Target, s.Describe(), s.Passed)
-		if s.Name == backend.NameLocal {
+		if s.Name == backend.OriginLocal {
 			for _, file := range []string{"cmdline", "environ"} {
 				text := testkit.Must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(), file)))(t)
 				seen += string(text)

@@ -10,27 +10,27 @@ import (
 	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
-// A Trial is a command as it is tried: its words, among which KEY and CHANNEL stand for
+// A DryRun is a command as it is tried: its words, among which KEY and CHANNEL stand for
 // names of the run's own. It is never executed.
-type Trial string
+type DryRun string
 
-// Trials are commands as they are tried.
-func Trials(commands ...string) []Trial {
-	trials := make([]Trial, len(commands))
+// DryRuns are commands as they are tried.
+func DryRuns(commands ...string) []DryRun {
+	trials := make([]DryRun, len(commands))
 	for i, command := range commands {
-		trials[i] = Trial(command)
+		trials[i] = DryRun(command)
 	}
 	return trials
 }
 
 // Command is the command's name, as an ACL spells it: "hget", or "client|kill".
-func (t Trial) Command() string {
+func (t DryRun) Command() string {
 	name, _, _ := strings.Cut(string(t), " ")
 	return name
 }
 
 // words are what is sent.
-func (t Trial) words(key, channel string) []any {
+func (t DryRun) words(key, channel string) []any {
 	var words []any
 	for i, word := range strings.Fields(string(t)) {
 		switch {
@@ -46,17 +46,18 @@ func (t Trial) words(key, channel string) []any {
 			words = append(words, word)
 		}
 	}
+
 	return words
 }
 
-// Refused tries commands with a key and a channel, and returns those that the ACL of c's
+// RefusedByACL tries commands with a key and a channel, and returns those that the ACL of c's
 // user refuses, with the first refusal; nil: it refuses none. Nothing is executed: a
 // server looks at the ACL when a command joins a transaction, and the end of its
 // connection discards this one. To a user who may not open one, all count as refused,
 // because they cannot be tried. c cannot be used afterwards.
-func Refused(
-	ctx context.Context, c *redisconn.Conn, trials []Trial, key, channel string,
-) (refused []Trial, first error) {
+func RefusedByACL(
+	ctx context.Context, c *redisconn.Conn, trials []DryRun, key, channel string,
+) (refused []DryRun, first error) {
 	// On one connection, and in one write, so that a connection that breaks takes all with
 	// it. MULTI is tried alone beforehand: without it what follows would be executed.
 	conn := c.Client.Conn()
@@ -82,7 +83,7 @@ func Refused(
 		}
 		return nil
 	})
-	if redisconn.Broken(err) {
+	if redisconn.ConnectionBroken(err) {
 		return nil, fmt.Errorf("try commands in a transaction: %w", err)
 	}
 

@@ -34,7 +34,7 @@ func TestPreflightVersions(t *testing.T) {
 			if err := backend.Preflight(t.Context(), conn); !errors.Is(err, tc.is) {
 				t.Errorf("got %v, want %v", err, tc.is)
 			}
-			info := testkit.Must(backend.NewServer(backend.NameURL, target, "fake", nil).Info(t.Context()))(t)
+			info := testkit.Must(backend.NewServer(backend.OriginURL, target, "fake", nil).Info(t.Context()))(t)
 			if tc.name == "valkey" && (info.Product != "valkey" || info.Version != "8.0.1") {
 				t.Errorf("Valkey is taken for %+v", info)
 			}

@@ -2,7 +2,7 @@
 //
 // [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters
 // that can start one: a private process ([Local]), a container (package container), or
-// miniredis inside this process (package embedded). [Preflight] says before the load
+// miniredis inside this process ([Embedded]). [Preflight] says before the load
 // whether it will do.
 package backend
 
@@ -20,22 +20,22 @@ import (
 	"github.com/marketsim/marketsim/internal/redisconn"
 )
 
-// Name is that of a backend: where a server came from. Its values are also the
+// An Origin is where a server came from. Its values are also the
 // names by which a user forces one.
-type Name string
+type Origin string
 
 // The backends.
 const (
-	NameURL       Name = "url"       // the user's own, left running
-	NameLocal     Name = "local"     // a private process on this machine
-	NameContainer Name = "container" // a private container
-	NameEmbedded  Name = "embedded"  // miniredis inside this process: not Redis
-	NameCluster   Name = "cluster"   // a private Redis Cluster
+	OriginURL       Origin = "url"       // the user's own, left running
+	OriginLocal     Origin = "local"     // a private process on this machine
+	OriginContainer Origin = "container" // a private container
+	OriginEmbedded  Origin = "embedded"  // miniredis inside this process: not Redis
+	OriginCluster   Origin = "cluster"   // a private Redis Cluster
 )
 
 // A Server is a Redis that runs: one process, or a Redis Cluster.
 type Server struct {
-	Name   Name
+	Name   Origin
 	Target redisconn.Target // a node's, of a cluster
 	Detail string           // what runs: a program's path, an image, ...
 	Passed []string         // why Start passed over earlier backends, one short line each
@@ -48,7 +48,7 @@ type Server struct {
 
 // NewServer describes a running server to be ended by stop, which is called at
 // most once and may be nil.
-func NewServer(name Name, target redisconn.Target, detail string, stop func() error) *Server {
+func NewServer(name Origin, target redisconn.Target, detail string, stop func() error) *Server {
 	if stop == nil {
 		stop = func() error { return nil }
 	}
@@ -56,9 +56,9 @@ func NewServer(name Name, target redisconn.Target, detail string, stop func() er
 }
 
 // Discover finds out whether the server is a Redis Cluster. The errors are those
-// of [OpenCluster] and [Dial].
+// of [redisconn.OpenCluster] and [redisconn.Dialer.Dial].
 func (s *Server) Discover(ctx context.Context) error {
-	if s.Name == NameEmbedded {
+	if s.Name == OriginEmbedded {
 		return nil
 	}
 	return redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
@@ -85,16 +85,17 @@ func (s *Server) Master(key string) redisconn.Target {
 func (s *Server) Describe() string {
 	line := s.Detail
 	switch s.Name {
-	case NameEmbedded:
-	case NameURL:
+	case OriginEmbedded:
+	case OriginURL:
 		line += " at " + s.Target.String()
 	default: // that it has a password is known
 		line += " at " + s.Target.WithoutPassword()
 	}
+
 	if len(s.Passed) > 0 {
 		line += " (" + strings.Join(s.Passed, "; ") + ")"
 	}
-	if s.Name == NameEmbedded {
+	if s.Name == OriginEmbedded {
 		line += ": its numbers are not Redis's"
 	}
 	return line
@@ -130,10 +131,11 @@ var settings = []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfs
 
 // Info asks the server what it is. A server that refuses CONFIG GET is no error.
 func (s *Server) Info(ctx context.Context) (info Info, err error) {
-	if s.Name == NameEmbedded {
+	if s.Name == OriginEmbedded {
 		version := strings.TrimPrefix(Modules()["github.com/alicebob/miniredis/v2"], "v")
 		return Info{Product: "miniredis", Version: version, Config: map[string]string{}}, nil
 	}
+
 	err = redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
 		info = Info{Product: "redis", Version: fields["redis_version"], Config: map[string]string{}}
@@ -170,6 +172,7 @@ func Preflight(ctx context.Context, c *redisconn.Conn) error {
 	if err != nil {
 		return err
 	}
+
 	var major, minor int
 	// One that cannot be read is too old.
 	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor)
@@ -192,7 +195,7 @@ var ErrChoice = errors.New("unknown backend")
 // A Starter starts a private server. Its errors are short, and wrap [process.ErrUnavailable] if
 // this machine lacks something.
 type Starter interface {
-	Name() Name
+	Name() Origin
 	Start(ctx context.Context) (*Server, error)
 }
 
@@ -201,17 +204,18 @@ type Starter interface {
 // that succeeds; the reasons of those that did not are kept in [Server.Passed].
 // With a choice, "url" or a starter's name, it is that one or an error, even if
 // url comes from the environment.
-func Start(ctx context.Context, choice Name, url *redisconn.Target, starters ...Starter) (*Server, error) {
-	if choice == NameURL || choice == "" && url != nil {
+func Start(ctx context.Context, choice Origin, url *redisconn.Target, starters ...Starter) (*Server, error) {
+	if choice == OriginURL || choice == "" && url != nil {
 		if url == nil {
-			return nil, fmt.Errorf("%w: %q needs a URL, in --redis or REDIS_URL", ErrChoice, NameURL)
+			return nil, fmt.Errorf("%w: %q needs a URL, in --redis or REDIS_URL", ErrChoice, OriginURL)
 		}
-		return NewServer(NameURL, *url, "the server", nil), nil
+		return NewServer(OriginURL, *url, "the server", nil), nil
 	}
+
 	if choice != "" {
 		named := slices.IndexFunc(starters, func(s Starter) bool { return s.Name() == choice })
 		if named < 0 {
-			names := string(NameURL)
+			names := string(OriginURL)
 			for _, s := range starters {
 				names += ", " + string(s.Name())
 			}
@@ -219,6 +223,7 @@ func Start(ctx context.Context, choice Name, url *redisconn.Target, starters ...
 		}
 		starters = starters[named : named+1]
 	}
+
 	var failures []error
 	for _, s := range starters {
 		server, err := s.Start(ctx)
@@ -234,5 +239,6 @@ func Start(ctx context.Context, choice Name, url *redisconn.Target, starters ...
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", s.Name(), err))
 	}
+
 	return nil, fmt.Errorf("no server could be started:\n%w", errors.Join(failures...))
 }

@@ -15,11 +15,11 @@ import (
 
 // fakeStarter succeeds if err is nil.
 type fakeStarter struct {
-	name backend.Name
+	name backend.Origin
 	err  error
 }
 
-func (f fakeStarter) Name() backend.Name { return f.name }
+func (f fakeStarter) Name() backend.Origin { return f.name }
 
 func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
 	if f.err != nil {
@@ -31,11 +31,11 @@ func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
 func TestStart(t *testing.T) {
 	url := testkit.Must(redisconn.ParseURL("redis://bob:SECRET@there"))(t)
 	missing := fmt.Errorf("no redis-server in PATH: %w\nmore", process.ErrUnavailable)
-	works, fails := fakeStarter{backend.NameLocal, nil}, fakeStarter{backend.NameLocal, missing}
-	embedded := fakeStarter{backend.NameEmbedded, nil}
+	works, fails := fakeStarter{backend.OriginLocal, nil}, fakeStarter{backend.OriginLocal, missing}
+	embedded := fakeStarter{backend.OriginEmbedded, nil}
 	for _, tc := range []struct {
 		name     string
-		choice   backend.Name
+		choice   backend.Origin
 		url      *redisconn.Target
 		starters []backend.Starter
 		is       error
@@ -46,12 +46,12 @@ func TestStart(t *testing.T) {
 		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
 			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
 		{"none", "", nil, []backend.Starter{fails}, process.ErrUnavailable, "local: no redis-server in PATH"},
-		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil,
+		{"forced", backend.OriginEmbedded, &url, []backend.Starter{works, embedded}, nil,
 			"a embedded: its numbers are not Redis's"},
-		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, process.ErrUnavailable,
+		{"forced but missing", backend.OriginLocal, nil, []backend.Starter{fails, embedded}, process.ErrUnavailable,
 			"no server could be started"},
-		{"forced url", backend.NameURL, &url, []backend.Starter{works}, nil, "there:6379"},
-		{"forced url without one", backend.NameURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
+		{"forced url", backend.OriginURL, &url, []backend.Starter{works}, nil, "there:6379"},
+		{"forced url without one", backend.OriginURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
 		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice,
 			`"cloud": use one of url, local, embedded`},
 	} {
@@ -74,8 +74,8 @@ func TestStart(t *testing.T) {
 func TestStartIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	cancelled := fakeStarter{backend.NameLocal, ctx.Err()}
-	next := fakeStarter{backend.NameEmbedded, nil}
+	cancelled := fakeStarter{backend.OriginLocal, ctx.Err()}
+	next := fakeStarter{backend.OriginEmbedded, nil}
 	_, err := backend.Start(ctx, "", nil, cancelled, next)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that a cancelled start does not go on to the next backend", err)

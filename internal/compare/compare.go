@@ -28,7 +28,6 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -43,7 +42,7 @@ type Comparison struct {
 	// Of A's to B's, and its interval; NaN: there is none, or one strategy bought nothing.
 	Ratio, Low, High float64
 	Confidence       float64 // of the interval, 0 to 1
-	Verdict          Verdict
+	Verdict          Conclusion
 	// Why it is not decided ("4 of 9 rounds"); empty: the interval is too wide.
 	Reason string
 	// What other processes took of the machine, 0 to 1, in rounds that are left
@@ -51,16 +50,16 @@ type Comparison struct {
 	Disturbed []float64
 }
 
-// Verdict is what a comparison says.
-type Verdict string
+// Conclusion is what a comparison says.
+type Conclusion string
 
 // The verdicts.
 const (
-	Faster Verdict = "faster" // A: the interval lies above 1
-	Slower Verdict = "slower" // A: the interval lies below 1
+	Faster Conclusion = "faster" // A: the interval lies above 1
+	Slower Conclusion = "slower" // A: the interval lies below 1
 	// The interval lies between 1/(1+margin) and 1+margin, even if above or below 1.
-	NoDifference Verdict = "no difference"
-	Undecided    Verdict = "not decided"
+	NoDifference Conclusion = "no difference"
+	Undecided    Conclusion = "not decided"
 )
 
 // Reversed compares B with A.
@@ -226,7 +225,7 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 
 // verdictOf is what the interval of a ratio means. Ratios between 1/(1+margin) and
 // 1+margin are no difference.
-func verdictOf(low, high, margin float64) Verdict {
+func verdictOf(low, high, margin float64) Conclusion {
 	switch {
 	case low >= 1/(1+margin) && high <= 1+margin:
 		return NoDifference
@@ -240,7 +239,7 @@ func verdictOf(low, high, margin float64) Verdict {
 
 // Rate is the median of a group's purchases/s.
 func Rate(g runs.Group) Interval {
-	return Median(g.Values(metric.ByName("purchases_per_second")))
+	return Median(g.Values(runs.MetricByName("purchases_per_second")))
 }
 
 const Confidence = 0.95 // Confidence is that of the interval of one number.

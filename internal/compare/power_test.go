@@ -42,11 +42,11 @@ func measuredRounds(t *testing.T) [][2]float64 {
 // splits counts the verdicts of 1,000 comparisons of n rounds each, drawn from
 // those that were measured. In each round chance says which of the two is a,
 // and b is then slowed down.
-func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
+func splits(t *testing.T, rounds int, slowdown float64) map[Conclusion]int {
 	t.Helper()
 	all := measuredRounds(t)
 	rng := rand.New(rand.NewPCG(10, uint64(rounds)))
-	found := map[Verdict]int{}
+	found := map[Conclusion]int{}
 	for range 1000 {
 		var rates [][2]float64
 		for _, i := range rng.Perm(len(all))[:rounds] {

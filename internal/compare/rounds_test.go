@@ -18,7 +18,7 @@ import (
 func measured(strategy string, trial int, rate float64) result.Row {
 	return result.Row{
 		Point: point(strategy), Trial: trial, Status: stored.Complete, Seconds: 1e6,
-		Bought: int64(math.Round(1e6 * rate)), Audit: result.Audit{Done: true, OK: true},
+		Bought: int64(math.Round(1e6 * rate)), Audit: result.AuditSummary{Done: true, OK: true},
 	}
 }
 
@@ -61,7 +61,7 @@ func only(t *testing.T, run *runs.Run) Comparison {
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		ratios    []float64
-		want      Verdict
+		want      Conclusion
 		low, high float64
 	}{
 		{[]float64{1.2, 1.3, 1.1, 1.4, 1.25, 1.2}, Faster, 1.1, 1.4},
@@ -87,7 +87,7 @@ func TestWords(t *testing.T) {
 // TestOrderDoesNotMatter: where a is faster than b, b is slower than a, and the
 // rest is the same.
 func TestOrderDoesNotMatter(t *testing.T) {
-	other := map[Verdict]Verdict{
+	other := map[Conclusion]Conclusion{
 		Faster: Slower, Slower: Faster, NoDifference: NoDifference,
 		Undecided: Undecided,
 	}
@@ -213,7 +213,7 @@ func TestDisturbed(t *testing.T) {
 func TestNothingBought(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64
-		want Verdict
+		want Conclusion
 	}{{0, 100, Slower}, {100, 0, Faster}, {0, 0, NoDifference}} {
 		rates := slices.Repeat([][2]float64{{c.a, c.b}}, 6)
 		got := only(t, comparison(0.05, rates...))
@@ -228,7 +228,7 @@ func TestNothingBought(t *testing.T) {
 func TestItself(t *testing.T) {
 	for _, c := range []struct {
 		again float64 // times the rate of b
-		want  Verdict
+		want  Conclusion
 	}{{1, Faster}, {1.2, Undecided}, {0.8, Undecided}} {
 		run := comparison(0.05, times(2, 2, 2, 2, 2, 2, 2, 2, 2)...)
 		run.Manifest.Config.Points = append(run.Manifest.Config.Points, point("b#2"))

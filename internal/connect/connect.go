@@ -16,8 +16,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// Servers are those of a market.
-type Servers struct {
+// MarketServers are where a market is, and what its locks need.
+type MarketServers struct {
 	Market redisconn.Dialer
 	Locks  redisconn.Dialer // to where locks live; the zero value: they live in the market's server
 
@@ -27,15 +27,15 @@ type Servers struct {
 	Etcd      []string           // host:port
 }
 
-// Traffic is where a worker's connections count; nil: each for itself, or nothing.
-type Traffic struct {
+// Counters are where a worker's connections count; nil: each for itself, or nothing.
+type Counters struct {
 	Market      *redisconn.Stats // the worker's own connection to the market
 	LockServers *redisconn.Stats // acquisitions and releases on servers of the locks' own
 	Background  *redisconn.Stats // renewals, heartbeats, subscriptions
 }
 
-// A Worker is one worker's Purchaser with all that it works with. Close closes it.
-type Worker struct {
+// Opened is one worker's Purchaser with all that it works with. Close closes it.
+type Opened struct {
 	Purchaser market.Purchaser
 	Conn      *redisconn.Conn // the worker's own, to the market
 	Locks     *redisconn.Conn // its own to where its locks live, which may be Conn
@@ -46,8 +46,8 @@ type Worker struct {
 
 // Open opens a worker's connection to the market, and its Purchaser on it. Of env it fills
 // in what connects. On an error nothing stays open.
-func Open(ctx context.Context, spec strategies.Spec, s Servers, t Traffic, env strategies.Env) (*Worker, error) {
-	w := &Worker{}
+func Open(ctx context.Context, spec strategies.Spec, s MarketServers, t Counters, env strategies.Env) (*Opened, error) {
+	w := &Opened{}
 	if spec.Resends() {
 		s = s.Each(redisconn.Dialer.WithResends)
 	}
@@ -58,7 +58,7 @@ func Open(ctx context.Context, spec strategies.Spec, s Servers, t Traffic, env s
 }
 
 // Each changes how each Redis server is dialled.
-func (s Servers) Each(change func(redisconn.Dialer) redisconn.Dialer) Servers {
+func (s MarketServers) Each(change func(redisconn.Dialer) redisconn.Dialer) MarketServers {
 	s.Market = change(s.Market)
 	if !s.Locks.IsZero() {
 		s.Locks = change(s.Locks)
@@ -71,7 +71,9 @@ func (s Servers) Each(change func(redisconn.Dialer) redisconn.Dialer) Servers {
 	return s
 }
 
-func (w *Worker) open(ctx context.Context, spec strategies.Spec, s Servers, t Traffic, env strategies.Env) (err error) {
+func (w *Opened) open(
+	ctx context.Context, spec strategies.Spec, s MarketServers, t Counters, env strategies.Env,
+) (err error) {
 	w.Conn, err = s.Market.WithStats(t.Market).Dial(ctx)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func (w *Worker) open(ctx context.Context, spec strategies.Spec, s Servers, t Tr
 	env.NewClient = s.Market.WithStats(t.Background).Client
 	env.SharedClient = s.Market.WithPipelining().Client
 	env.Servers = s.ForLocks(t)
-	env.Traffic = lock.Traffic{Servers: into(t.LockServers), Background: into(t.Background)}
+	env.Traffic = lock.ExchangeObservers{Servers: into(t.LockServers), Background: into(t.Background)}
 	w.Env = env
 
 	purchaser, closer, err := spec.Open(env)
@@ -107,7 +109,7 @@ func (w *Worker) open(ctx context.Context, spec strategies.Spec, s Servers, t Tr
 }
 
 // ForLocks are the servers that some locks need, as a lock gets them.
-func (s Servers) ForLocks(t Traffic) lock.Servers {
+func (s MarketServers) ForLocks(t Counters) lock.Servers {
 	servers := lock.Servers{ZooKeeper: s.ZooKeeper, Etcd: s.Etcd}
 	for _, m := range s.Masters {
 		servers.Masters = append(servers.Masters, lock.Master{

@@ -9,15 +9,15 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// saw ends all clients and counts the market. If coins or items are wrong, that is the
+// conclude ends all clients and counts the market. If coins or items are wrong, that is the
 // reason, and not the one given.
-func (s *setup) saw(kept verify.KeptOut, why string) observed {
-	return s.sawBeside(false, kept, "", why)
+func (s *setup) conclude(kept verify.KeptOut, why string) observed {
+	return s.concludeBeside(false, kept, "", why)
 }
 
-// sawBeside is saw when a client may have got in beside a holder: how says why it
-// could, otherwise why nobody did.
-func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
+// concludeBeside is conclude when a client may have got in beside a holder: how says why
+// it could, otherwise why nobody did.
+func (s *setup) concludeBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
 	case harm != verify.NoHarm && how != "":
@@ -66,10 +66,10 @@ func (s *setup) audit() (verify.Harm, string) {
 	return worst.Harm, worst.Text
 }
 
-var errTold = errors.New("what the client was told is judged apart")
+var errJudgedApart = errors.New("what the client was told is judged apart")
 
-// ledger says of each operation that its outcome is unknown, by errTold, so that the
-// audit goes by where items lie.
+// ledger says of each operation that its outcome is unknown, by errJudgedApart, so that
+// the audit goes by where items lie.
 func (s *setup) ledger() *market.Ledger {
 	var l market.Ledger
 	l.Minted(s.first, seller, nil)
@@ -83,9 +83,9 @@ func (s *setup) ledger() *market.Ledger {
 	for _, op := range s.operations {
 		switch op.Do {
 		case doBuy:
-			l.Purchased(op.Order, errTold)
+			l.Purchased(op.Order, errJudgedApart)
 		case doList:
-			l.Listed(op.Listing, errTold)
+			l.Listed(op.Listing, errJudgedApart)
 		}
 	}
 	return &l

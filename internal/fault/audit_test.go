@@ -12,9 +12,9 @@ import (
 
 // Outcomes of an order.
 var (
-	applied = Outcome{}
-	refused = Outcome{Reason: "not_listed", Error: "not listed"}
-	lost    = Outcome{Error: "connection reset"}
+	applied = OpResult{}
+	refused = OpResult{Reason: "not_listed", Error: "not listed"}
+	lost    = OpResult{Error: "connection reset"}
 )
 
 // books is a market's keys on its server, to be changed by hand.
@@ -24,13 +24,13 @@ type books struct {
 }
 
 // order notes the outcome of a buyer's order of the first item.
-func (b books) order(buyer market.UserID, o Outcome) {
+func (b books) order(buyer market.UserID, o OpResult) {
 	buy := command{Do: doBuy, Order: market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}}
 	b.operations = append(b.operations, &operation{command: buy, done: true, outcome: o})
 }
 
 // lists notes the outcome of a listing of an item that the seller still has.
-func (b books) lists(o Outcome) {
+func (b books) lists(o OpResult) {
 	list := command{Do: doList, Listing: b.spare(0)}
 	b.operations = append(b.operations, &operation{command: list, done: true, outcome: o})
 }

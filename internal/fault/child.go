@@ -85,14 +85,14 @@ type command struct {
 	Do      string
 	Listing market.Listing
 	Order   market.Order
-	Hold    []step.Point // where it is held, once each
+	Hold    []step.Breakpoint // where it is held, once each
 }
 
 // event is what a child reports: Ready, At, Done or Error, and the other fields with it.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
-	Done  *Outcome
+	Done  *OpResult
 	Clock bool   // it has read its wall clock while that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
@@ -100,28 +100,28 @@ type event struct {
 	Stood time.Duration // the longest time so far for which its process stood still
 }
 
-// Outcome is what a client's operation returned.
-type Outcome struct {
+// OpResult is what a client's operation returned.
+type OpResult struct {
 	Reason    string // why it was refused, as market.Reason names it
 	Error     string // any error's text
 	LeaseLost bool   // as in market.Receipt
 }
 
 // Applied reports whether the operation was applied for sure.
-func (o Outcome) Applied() bool { return o.Error == "" }
+func (o OpResult) Applied() bool { return o.Error == "" }
 
 // Unknown reports whether the client does not know if the operation was applied.
-func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
+func (o OpResult) Unknown() bool { return o.Error != "" && o.Reason == "" }
 
 // entered reports whether the market itself answered: a client that something
 // else answers has got in nowhere.
-func (o Outcome) entered() bool {
+func (o OpResult) entered() bool {
 	answers := []string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}
 	return o.Applied() || slices.Contains(answers, o.Reason)
 }
 
 // String describes an outcome to a reader.
-func (o Outcome) String() string {
+func (o OpResult) String() string {
 	switch {
 	case o.Applied():
 		return "applied"
@@ -145,10 +145,10 @@ func ServeChild(catalogue func() strategies.Catalogue) {
 	os.Exit(0)
 }
 
-// served is a client, seen from its own process.
-type served struct {
-	*connect.Worker
-	process lock.Process
+// child is a client, seen from its own process.
+type child struct {
+	*connect.Opened
+	process lock.ProcessState
 	right   int64                     // readings of its wall clock before that is set wrong
 	gate    atomic.Pointer[step.Gate] // of the operation under way; at first, one that holds nothing
 	clock   atomic.Int64              // readings of its wall clock
@@ -159,9 +159,9 @@ type served struct {
 	out *json.Encoder
 }
 
-func newServed(out io.Writer) *served {
+func newChild(out io.Writer) *child {
 	// There are many clients.
-	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
+	c := &child{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
 	// A lock may call steps before the first operation begins.
 	c.gate.Store(step.HoldEach(nil))
 	return c
@@ -170,7 +170,7 @@ func newServed(out io.Writer) *served {
 // serve is one client until its input ends.
 func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
-	c := newServed(out)
+	c := newChild(out)
 	defer c.still.end()
 
 	var config clientConfig
@@ -205,18 +205,18 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 }
 
 // observe holds the operation at its points, whatever its context says.
-func (c *served) observe(ctx context.Context, at step.Name) {
+func (c *child) observe(ctx context.Context, at step.Name) {
 	c.gate.Load().Observe(context.WithoutCancel(ctx), at)
 }
 
-func (c *served) report(e event) {
+func (c *child) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.Clock, e.Stood = c.clock.Load() > c.right, c.still.soFar()
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 
-func (c *served) work(cmd command) event {
+func (c *child) work(cmd command) event {
 	ctx := context.Background()
 	var receipt market.Receipt
 	var err error
@@ -233,7 +233,7 @@ func (c *served) work(cmd command) event {
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
 
-	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
+	o := &OpResult{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
 	if err != nil {
 		o.Error = err.Error()
 	}
@@ -242,7 +242,7 @@ func (c *served) work(cmd command) event {
 
 // open connects and opens the Purchaser. Where something fails it ends as a
 // scenario does: see guard.
-func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
+func (c *child) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
@@ -254,7 +254,7 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	keys := must(market.NewKeys(config.Prefix))
 	to := func(e endpoint) redisconn.Dialer { return must(dialer(ctx, e, keys, config)) }
 
-	servers := connect.Servers{Market: to(config.Market), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd}
+	servers := connect.MarketServers{Market: to(config.Market), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd}
 	for _, m := range config.Masters {
 		servers.Masters = append(servers.Masters, to(m))
 	}
@@ -262,15 +262,15 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 		servers.Locks = to(*config.Locks)
 	}
 	clock := func() time.Time { return c.now(config.wrongClock) }
-	c.Worker = must(connect.Open(ctx, spec, servers, connect.Traffic{}, strategies.Env{
-		Client:  market.Client{Number: config.Number, Steps: c.observe, Now: clock},
-		Keys:    keys,
-		Process: &c.process,
+	c.Opened = must(connect.Open(ctx, spec, servers, connect.Counters{}, strategies.Env{
+		ClientEnv: market.ClientEnv{Number: config.Number, Steps: c.observe, Now: clock},
+		Keys:      keys,
+		Process:   &c.process,
 	}))
 }
 
 // now reads a clock that is right for the first few readings only.
-func (c *served) now(wrong wrongClock) time.Time {
+func (c *child) now(wrong wrongClock) time.Time {
 	now := time.Now().Truncate(wrong.Tick)
 	if c.clock.Add(1) <= wrong.Right {
 		return now
@@ -308,8 +308,9 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return lease, err
 }
 
-// dialer connects as every client of marketsim does, or as go-redis does by default when
-// a command is to be sent again.
+// dialer is what the clients of a child connect with. With config.Resend they send commands
+// again, as go-redis does by default. With config.Patience they wait for so long for replies,
+// and not for as long as all others; they then dial again if a greeting takes longer.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (redisconn.Dialer, error) {
 	d := redisconn.To(e.target())
 	if e.Cluster {
@@ -322,14 +323,16 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 	if config.Resend {
 		d = d.WithResends()
 	}
-	d = d.WithReplyTimeout(config.Patience)
 	if config.Patience == 0 {
 		return d, nil
 	}
 
-	return d.WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+	// On a busy machine a server may greet later than that, which is not what is played.
+	const redials = 20
+	return d.WithReplyTimeout(config.Patience).WithWrap(func(
+		ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
 		conn, err := dial(ctx)
-		for again := 0; again < 20 && err != nil; again++ { // a busy machine greets late
+		for again := 0; again < redials && err != nil; again++ {
 			conn, err = dial(ctx)
 		}
 		return conn, err

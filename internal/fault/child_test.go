@@ -33,7 +33,7 @@ func TestServeRefuses(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	if e := new(served).work(command{Do: "juggle"}); e.Error != `unknown command "juggle"` {
+	if e := new(child).work(command{Do: "juggle"}); e.Error != `unknown command "juggle"` {
 		t.Errorf("it reports %+v", e)
 	}
 }
@@ -50,7 +50,7 @@ func TestServeChildElsewhere(t *testing.T) {
 // nothing holds it there.
 func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	var told bytes.Buffer
-	c := newServed(&told)
+	c := newChild(&told)
 	defer c.still.end()
 	c.observe(t.Context(), step.Acquired)
 	if told.Len() > 0 {

@@ -44,7 +44,7 @@ type operation struct {
 	began   time.Time
 	gaveUp  int // how often it gave up and was made again
 	done    bool
-	outcome Outcome
+	outcome OpResult
 }
 
 // client starts a client with an account of its own, which is ready when this returns.
@@ -112,26 +112,26 @@ func (c *client) read() {
 	}
 }
 
-func at(name step.Name) step.Point { return step.Point{At: name} }
+func at(name step.Name) step.Breakpoint { return step.Breakpoint{At: name} }
 
 // list begins to offer an item of the setup's seller. It returns when it began,
 // as buy and the like do.
-func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
+func (c *client) list(l market.Listing, hold ...step.Breakpoint) time.Time {
 	return c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
-func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
+func (c *client) buy(item market.ItemID, hold ...step.Breakpoint) time.Time {
 	return c.buyAt(price, item, hold...)
 }
 
-// buys is buy to its end.
-func (c *client) buys(item market.ItemID) Outcome {
+// buyToEnd is buy to its end.
+func (c *client) buyToEnd(item market.ItemID) OpResult {
 	c.buy(item)
 	return c.ends()
 }
 
 // buyAt is buy at a price that may not be the item's.
-func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time.Time {
+func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Breakpoint) time.Time {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
 	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
@@ -142,31 +142,31 @@ func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 	return began
 }
 
-func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
+func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Breakpoint) verify.KeptOut {
 	c.buy(item, hold...)
 	return c.setup.keptOut(c, lease)
 }
 
-// lists is list of the i-th spare item, and returns when the client is held
+// listUntilRelease is list of the i-th spare item, and returns when the client is held
 // before it releases.
-func (c *client) lists(i int) market.Listing {
+func (c *client) listUntilRelease(i int) market.Listing {
 	l := c.setup.spare(i)
 	c.list(l, at(step.BeforeRelease))
 	c.awaitStep(step.BeforeRelease)
 	return l
 }
 
-// browses begins to look for an item under a shared lock, and returns when the
-// client has that.
-func (c *client) browses(item market.ItemID) time.Time {
+// browseUntilAcquired begins to look for an item under a shared lock, and returns when
+// the client has that.
+func (c *client) browseUntilAcquired(item market.ItemID) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
-	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(step.Acquired)}})
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Breakpoint{at(step.Acquired)}})
 	c.awaitStep(step.Acquired)
 	return began
 }
 
 func (c *client) begin(cmd command) time.Time {
-	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
+	c.op = &operation{command: cmd, began: time.Now(), outcome: OpResult{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
 	c.tell(cmd)
 	return c.op.began
@@ -184,7 +184,7 @@ func (c *client) goOn() { c.tell(command{Do: doGo}) }
 // was to be held.
 func (c *client) free() { c.tell(command{Do: doFree}) }
 
-func (c *client) finish() Outcome {
+func (c *client) finish() OpResult {
 	c.free()
 	return c.ends()
 }
@@ -265,7 +265,7 @@ func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*cl
 
 // ends waits for the end of its operation and returns the outcome. Whenever it is
 // held before that, it goes on.
-func (c *client) ends() Outcome {
+func (c *client) ends() OpResult {
 	o, ok := c.endsWithin(clientTimeout)
 	if !ok {
 		fail(fmt.Errorf("client %s did not end its operation in %s", c.name, clientTimeout))
@@ -274,11 +274,11 @@ func (c *client) ends() Outcome {
 }
 
 // endsWithin is ends for a client that may be stuck: false if it did not end in time.
-func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
+func (c *client) endsWithin(d time.Duration) (OpResult, bool) {
 	for limit := time.Now().Add(d); !c.op.done; {
 		e, ok := c.next(time.Until(limit))
 		if !ok {
-			return Outcome{}, false
+			return OpResult{}, false
 		}
 		if e.Done == nil { // held on its way
 			c.goOn()
@@ -297,11 +297,13 @@ func (c *client) getsIn(within time.Duration) bool {
 		switch e, ok := c.next(time.Until(limit)); {
 		case ok && e.At == step.Waiting:
 			c.goOn()
+
 		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
 			c.setup.wait(pollEvery)
 			before := *c.op
 			c.begin(before.command)
 			c.op.gaveUp, c.op.began = before.gaveUp+1, before.began
+
 		default:
 			return ok
 		}
@@ -349,7 +351,7 @@ func (c *client) note(e event) {
 func (c *client) pause() {
 	c.paused = true
 	c.check(c.process.Pause())
-	c.setup.strikes(true, "")
+	c.setup.noteFault(true, "")
 }
 
 func (c *client) resume() { c.check(c.process.Resume()) }
@@ -357,7 +359,7 @@ func (c *client) resume() { c.check(c.process.Resume()) }
 // kill ends its process at once. What became of its operation is not known.
 func (c *client) kill() {
 	check(c.end())
-	c.setup.strikes(true, "")
+	c.setup.noteFault(true, "")
 }
 
 // end is kill for a run that is over, and may have failed.
@@ -377,7 +379,7 @@ func (c *client) end() (err error) {
 		c.note(e)
 	}
 	if c.op != nil && !c.op.done {
-		c.op.done, c.op.outcome = true, Outcome{Error: "its client was killed"}
+		c.op.done, c.op.outcome = true, OpResult{Error: "its client was killed"}
 	}
 	return err
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Every lists All, and then those on a Redis Cluster, which run if asked for: each
-// starts one, which takes seconds.
-func Every() []Scenario {
-	return append(All(), Scenario{
+// Scenarios lists DefaultScenarios, and then those on a Redis Cluster, which run if asked
+// for: each starts one, which takes seconds.
+func Scenarios() []Scenario {
+	return append(DefaultScenarios(), Scenario{
 		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
 		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
 	})
@@ -35,20 +35,20 @@ func masterPromoted(s *setup) observed {
 	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
 	replica := must(s.cluster.ReplicaOf(s.ctx, master))
 
-	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
+	if o := a.buyToEnd(s.item(boughtBehind)); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
 	}
 
 	last := time.Now()
 	s.fallBehind(s.dial(s.cluster.Redises[master]), s.cluster.Redises[replica])
 	for i := range boughtBehind {
-		if a.buys(s.item(i)).Applied() {
+		if a.buyToEnd(s.item(i)).Applied() {
 			last = time.Now()
 		}
 	}
 
 	check(s.cluster.Redises[master].Kill())
-	s.strikes(true, "") // the market was there
+	s.noteFault(true, "") // the market was there
 	check(s.cluster.Redises[replica].Resume())
 
 	b.buy(s.item(0))
@@ -59,7 +59,7 @@ func masterPromoted(s *setup) observed {
 		}
 		// the promoted master has none
 		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" {
-			o := s.sawGone(replica)
+			o := s.concludeGone(replica)
 			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
 		}
@@ -69,7 +69,7 @@ func masterPromoted(s *setup) observed {
 	}
 
 	unserved := time.Since(last)
-	o := s.sawGone(replica)
+	o := s.concludeGone(replica)
 	o.SecondsWithoutService = math.Round(10*unserved.Seconds()) / 10
 	return o
 }
@@ -81,12 +81,15 @@ func (s *setup) fallBehind(master *redisconn.Conn, replica *backend.Server) {
 	flood := s.keys.Market() + "flood" // in the same slot, by its braces
 	s.replicates(master, flood)
 	s.pauses(replica)
+
+	// What the connection takes has been taken when the rest stays where it is.
 	const much, enough, settles = 1 << 20, 4 << 20, 20 * time.Millisecond
 	block := strings.Repeat("x", much)
+
 	for {
-		if s.unsent(master) >= enough {
+		if s.unsentBytes(master) >= enough {
 			s.wait(settles)
-			if s.unsent(master) >= enough {
+			if s.unsentBytes(master) >= enough {
 				return
 			}
 		}
@@ -94,8 +97,8 @@ func (s *setup) fallBehind(master *redisconn.Conn, replica *backend.Server) {
 	}
 }
 
-// unsent is how many bytes a master could not send to its replica.
-func (s *setup) unsent(master *redisconn.Conn) (bytes int) {
+// unsentBytes is how many bytes a master could not send to its replica.
+func (s *setup) unsentBytes(master *redisconn.Conn) (bytes int) {
 	clients := must(master.Do(s.ctx, "client", "list", "type", "replica").Text())
 	for _, field := range strings.Fields(clients) {
 		_, _ = fmt.Sscanf(field, "omem=%d", &bytes)
@@ -103,10 +106,10 @@ func (s *setup) unsent(master *redisconn.Conn) (bytes int) {
 	return bytes
 }
 
-// sawGone counts the market, and the purchases that were acknowledged and are gone, which
+// concludeGone counts the market, and the purchases that were acknowledged and are gone, which
 // is no mistake of the scheme. Other harm is one: a purchase is one write, so the new
 // master has what it had at some time, and what was done since.
-func (s *setup) sawGone(replica int) observed {
+func (s *setup) concludeGone(replica int) observed {
 	check(s.endClients())
 	check(process.Await(s.ctx, pollEvery, func() error {
 		master, err := s.cluster.Master(s.ctx, s.keys.Market())
@@ -135,7 +138,7 @@ func (s *setup) sawGone(replica int) observed {
 		return true
 	})
 
-	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
+	o := s.conclude(verify.NotAsked, "no purchase that was acknowledged is gone")
 	if o.Harm != verify.NoHarm {
 		return o
 	}

@@ -72,7 +72,7 @@ func TestFindingsOnCluster(t *testing.T) {
 	scenarios, subjects := []string{"pause", "lost-reply", "cut"}, []string{"watch", "lua", "set-px:write=fused"}
 	if os.Getenv("MARKETSIM_FAULTS") == "all" {
 		scenarios, subjects = nil, append(subjects, "coarse", "set-px")
-		for _, sc := range All() {
+		for _, sc := range DefaultScenarios() {
 			if sc.Needs == "" || sc.Needs == "Unix signals" { // it harms no server
 				scenarios = append(scenarios, sc.Name)
 			}

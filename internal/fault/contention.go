@@ -29,15 +29,15 @@ var sharesKeys = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsNot
 
 func mixed(s *setup) observed {
 	other := must(s.scheme.neighbour())
-	other = must(other.lasting(s.ttl))
+	other = must(other.withLease(s.ttl))
 
 	a := s.client("A")
 	s.config.Scheme = other.String()
 	b := s.client("B")
 
-	s.strikes(true, "")    // they meet
+	s.noteFault(true, "")  // they meet
 	if s.scheme.fences() { // and the other writes late, and compares no fences
-		return paused(s, b, a)
+		return pauseHolder(s, b, a)
 	}
 
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
@@ -54,7 +54,7 @@ func mixed(s *setup) observed {
 		return apart(s, a, b, other)
 	}
 
-	return s.sawBeside(true, verify.NotAsked, how, "")
+	return s.concludeBeside(true, verify.NotAsked, how, "")
 }
 
 // slipsIn has a client find a lock free, and the holder take it then. It reports
@@ -85,16 +85,17 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 		b.buyUntil(s.item(2), step.BeforeWrite)
 		b.kill()
 		a.buy(s.item(2))
-		return s.saw(verify.OrdersFail, fmt.Sprintf("while %s holds the lock, an order of %s fails (%s) instead of waiting; "+
-			"when the holder is dead it is %s", other.Name, s.scheme.Name, why, a.ends()))
+		const fails = "while %s holds the lock, an order of %s fails (%s) instead of waiting; " +
+			"when the holder is dead it is %s"
+		return s.conclude(verify.OrdersFail, fmt.Sprintf(fails, other.Name, s.scheme.Name, why, a.ends()))
 	}
 
-	how, in := outlasting(s, a, b, other)
+	how, in := outlast(s, a, b, other)
 	if in || s.scheme.FusesLock() || !s.scheme.expires() {
-		return s.sawBeside(in, verify.NotAsked, how, "each keeps the other out")
+		return s.concludeBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
 
-	o := releasedLate(s, at(step.BeforeRelease), a, b, s.client("C"))
+	o := releaseLate(s, at(step.BeforeRelease), a, b, s.client("C"))
 	o.KeptOut = verify.NotAsked
 	if o.Harm == verify.NoHarm {
 		o.Why = "each keeps the other out; " + o.Why
@@ -102,9 +103,9 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 	return o
 }
 
-// outlasting holds that of the two locks which never expires. It reports whether a waiter
+// outlast holds that of the two locks which never expires. It reports whether a waiter
 // of the other makes it expire.
-func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
+func outlast(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
 		holder, waiter, from, to = a, b, other, s.scheme
@@ -124,9 +125,9 @@ func overdraft(s *setup) observed {
 	b.account = a.account
 	s.fund(a.account, price+price/2)
 	a.buyUntil(s.item(0), step.BeforeWrite)
-	s.strikes(true, "") // a has found enough coins, and b comes before it has spent them
+	s.noteFault(true, "") // a has found enough coins, and b comes before it has spent them
 	b.buyBeside(s.item(1))
-	return s.saw(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
+	return s.conclude(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
 }
 
 // crossed holds one client between its two locks and lets another come as far as it can:
@@ -135,10 +136,10 @@ func overdraft(s *setup) observed {
 func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
-	b.buys(s.item(0))
+	b.buyToEnd(s.item(0))
 
 	start := a.buyUntil(s.item(1), step.Between)
-	s.strikes(true, "") // a has one lock, and wants the other
+	s.noteFault(true, "") // a has one lock, and wants the other
 	b.buy(s.item(1), at(step.Between), at(step.Waiting))
 
 	why := "the second waits before it holds any lock"
@@ -158,7 +159,7 @@ func crossed(s *setup) observed {
 		}
 	}
 
-	return s.saw(kept, why)
+	return s.conclude(kept, why)
 }
 
 var shared = lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
@@ -191,7 +192,7 @@ func readerLeaves(s *setup) observed {
 	}
 
 	beside := first || last || same
-	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+	return s.concludeBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
 // besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports
@@ -199,28 +200,28 @@ func readerLeaves(s *setup) observed {
 func besideReader(s *setup, item market.ItemID, leaves int) bool {
 	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
 
-	start := readers[0].browses(item)
+	start := readers[0].browseUntilAcquired(item)
 	// So that a lock that tells readers apart by their millisecond takes them for two.
 	s.wait(2 * time.Millisecond)
-	readers[1].browses(item)
+	readers[1].browseUntilAcquired(item)
 
 	readers[leaves].finish()
-	s.strikes(true, "")
+	s.noteFault(true, "")
 	return writer.comesBeside(item, start, readers...)
 }
 
 func readerLate(s *setup) observed {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
 
-	one.browses(s.item(0))
+	one.browseUntilAcquired(s.item(0))
 	one.pause()
 	s.wait(s.ttl + s.ttl/4)
 
-	start := two.browses(s.item(0))
+	start := two.browseUntilAcquired(s.item(0))
 	one.resume()
 	one.finish()
 
 	in := writer.comesBeside(s.item(0), start, two)
-	return s.sawBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
+	return s.concludeBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
 		"the late reader frees its own entry only")
 }

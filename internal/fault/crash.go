@@ -38,7 +38,7 @@ func crashHalfTaken(s *setup) observed {
 	if kept == verify.LeaseRanOut {
 		why = "the dead holder had set no expiry, and others get in all the same, after a lease"
 	}
-	return s.saw(kept, why)
+	return s.conclude(kept, why)
 }
 
 // takeHalf lets a client take the first of the two commands that take an item's lock.
@@ -75,12 +75,12 @@ func crashHolding(s *setup) observed {
 		}
 	}
 
-	return s.saw(kept, entry(kept))
+	return s.conclude(kept, entry(kept))
 }
 
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
-	item := holder.lists(0).Item
+	item := holder.listUntilRelease(0).Item
 
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
@@ -104,7 +104,7 @@ func crashWaiting(s *setup) observed {
 	case waited > s.ttl/4: // nobody is passed over so soon
 		fail(errLate)
 	}
-	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
+	return s.concludeBeside(beside, kept, "a waiter gets in beside the holder", why)
 }
 
 // lottery is a draw (a purchase) a day by any instance of a service. Its winner dies
@@ -117,11 +117,11 @@ func lottery(s *setup) observed {
 
 	kept, draws := s.draw(0, step.BeforeWrite)
 	if kept == verify.NeverIn { // as it would be on the next day
-		return s.saw(kept, "the winner died before it had drawn, and nobody draws any more")
+		return s.conclude(kept, "the winner died before it had drawn, and nobody draws any more")
 	}
 
 	again, twice := s.draw(1, step.Written)
-	o := s.saw(longer(kept, again), "there is one draw a day")
+	o := s.conclude(longer(kept, again), "there is one draw a day")
 	switch {
 	case o.Harm != verify.NoHarm:
 	case draws > 1:
@@ -142,7 +142,7 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
 
 	start := winner.buyUntil(prizes[0], dies)
-	loser.buys(prizes[1]) // it does not wait
+	loser.buyToEnd(prizes[1]) // it does not wait
 	winner.kill()
 	kept = late.keptFrom(prizes[2], start)
 

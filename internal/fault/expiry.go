@@ -11,40 +11,40 @@ import (
 // expiries are scenarios in which a lease ends before its holder is done.
 var expiries = []Scenario{{
 	Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
-	Needs: "Unix signals", run: func(s *setup) observed { return paused(s, s.client("A"), s.client("B")) },
+	Needs: "Unix signals", run: func(s *setup) observed { return pauseHolder(s, s.client("A"), s.client("B")) },
 }, {
 	Name:    "pause-before-read",
 	Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
 	Promise: "notices loss", Needs: "Unix signals", Applies: needsLock,
 	run: func(s *setup) observed {
-		return overtaken(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
+		return overtake(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
 	},
 }, {
 	Name:  "pause-half-taken",
 	Title: "the holder pauses between SETNX and EXPIRE for longer than the TTL that a waiter sets for it; then it wakes",
-	Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtaken(s, (*client).takeHalf) },
+	Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtake(s, (*client).takeHalf) },
 }, {
 	Name:    "pause-release",
 	Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
 	Promise: "owner-only release", Needs: "Unix signals",
 	Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() }, "the transaction that writes releases its lock"),
 	run: func(s *setup) observed {
-		return releasedLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
+		return releaseLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
 	},
 }, {
 	Name:    "pause-in-release",
 	Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
 	Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
 	run: func(s *setup) observed {
-		where := step.Point{At: step.Looked, After: step.BeforeRelease}
-		return releasedLate(s, where, s.client("A"), s.client("B"), s.client("C"))
+		where := step.Breakpoint{At: step.Looked, After: step.BeforeRelease}
+		return releaseLate(s, where, s.client("A"), s.client("B"), s.client("C"))
 	},
 }, {
 	Name:  "stuck-goroutine",
 	Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 	run: func(s *setup) observed {
 		watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
-		return takenOver(s, s.client("A"), s.client("B"), watched, func() { s.strikes(true, "") }, func() {})
+		return takeOver(s, s.client("A"), s.client("B"), watched, func() { s.noteFault(true, "") }, func() {})
 	},
 }, {
 	Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
@@ -54,43 +54,43 @@ var expiries = []Scenario{{
 	Title: "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
 }}
 
-// paused is takenOver where the holder's process pauses.
-func paused(s *setup, holder, other *client) observed {
-	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
+// pauseHolder is takeOver where the holder's process pauses.
+func pauseHolder(s *setup, holder, other *client) observed {
+	return takeOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
-// takenOver suspends a buyer just before it writes, until another that wants the item
+// takeOver suspends a buyer just before it writes, until another that wants the item
 // has got in, or for some time.
-func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
+func takeOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
 	start := holder.buyUntil(s.item(0), step.BeforeWrite)
 	suspend()
 	other.buy(s.item(0))
 	in := other.getsIn(watched)
 	kept := s.classifyWait(other, start, in)
 	resume()
-	return s.tookOver(holder.finish(), other, kept)
+	return s.concludeTakeover(holder.finish(), other, kept)
 }
 
-// tookOver says what came of two buyers: the first did not run or was cut off, and kept
-// is how long the second waited.
-func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
+// concludeTakeover says what came of two buyers: the first did not run or was cut off, and
+// kept is how long the second waited.
+func (s *setup) concludeTakeover(first OpResult, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
 			second.finish()
-			return s.saw(verify.HolderBack, "nobody else gets in before the holder is done")
+			return s.conclude(verify.HolderBack, "nobody else gets in before the holder is done")
 		}
-		return s.saw(kept, "nobody else gets in, even when the holder is done")
+		return s.conclude(kept, "nobody else gets in, even when the holder is done")
 	}
 
 	switch o := second.op.outcome; {
 	case first.Reason == "stale":
-		return s.saw(kept, "another took over; the market refused the late write as stale")
+		return s.conclude(kept, "another took over; the market refused the late write as stale")
 	case o.Applied() && first.Unknown():
-		return s.saw(kept, "another took over, and the write that arrives late changes nothing")
+		return s.conclude(kept, "another took over, and the write that arrives late changes nothing")
 	case o.Applied() && !first.Applied():
-		return s.saw(kept, "another took over, and the late write was refused ("+first.Reason+")")
+		return s.conclude(kept, "another took over, and the late write was refused ("+first.Reason+")")
 	default:
-		return s.saw(kept, "the second buyer was refused ("+o.Reason+")")
+		return s.conclude(kept, "the second buyer was refused ("+o.Reason+")")
 	}
 }
 
@@ -107,24 +107,24 @@ func slowWork(s *setup) observed {
 	var kept verify.KeptOut
 	for nth := range times {
 		a.buyUntil(s.item(nth), step.Read)
-		s.strikes(true, "") // a works on
+		s.noteFault(true, "") // a works on
 		b.buy(s.item(nth))
 		in := b.getsIn(3 * s.ttl)
 		first := a.finish()
 		if in {
-			return s.tookOver(first, b, verify.NotAsked)
+			return s.concludeTakeover(first, b, verify.NotAsked)
 		}
 		b.op.began = time.Now()
 		kept = s.keptOut(b, b.op.began)
 	}
 
-	return s.saw(kept, "nobody else gets in before the holder is done")
+	return s.conclude(kept, "nobody else gets in before the holder is done")
 }
 
-// overtaken pauses a buyer that has the lock, or half of it, and has not read yet.
+// overtake pauses a buyer that has the lock, or half of it, and has not read yet.
 // Another takes the lock over and is held just before it writes. What the first one reads
 // when it wakes, the other is about to change.
-func overtaken(s *setup, take func(*client, market.ItemID)) observed {
+func overtake(s *setup, take func(*client, market.ItemID)) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
 	take(a, s.item(0))
@@ -141,13 +141,13 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 		s.checkInTime(entered)
 		b.finish()
 	}
-	return s.tookOver(first, b, kept)
+	return s.concludeTakeover(first, b, kept)
 }
 
-// releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock
+// releaseLate pauses a seller's listing on its way out. A buyer takes the item's lock
 // meanwhile, and is held in its critical section; the seller wakes and releases; if that
 // was the buyer's lock, one more buyer gets in.
-func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
+func releaseLate(s *setup, where step.Breakpoint, a, b, c *client) observed {
 	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
@@ -172,7 +172,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 		b.getsIn(s.forGood())
 		b.mustBe(step.BeforeWrite)
 		b.finish()
-		return s.saw(verify.HolderBack, "nobody gets in before the holder has released")
+		return s.conclude(verify.HolderBack, "nobody gets in before the holder has released")
 	}
 	b.mustBe(step.BeforeWrite)
 
@@ -181,7 +181,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	if released.LeaseLost {
 		otherwise = "its late release finds the lock not its own, and says so"
 	}
-	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
+	return s.concludeBeside(two, kept, "its late release freed the next holder's lock", otherwise)
 }
 
 // letRenew waits for a renewal that is under way or due, or a lock that compares no
@@ -191,9 +191,9 @@ func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 func raceForIt(s *setup) observed {
 	holder := s.client("A")
 	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
-	item := holder.lists(0).Item
+	item := holder.listUntilRelease(0).Item
 	for _, w := range waiting {
-		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
+		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Breakpoint{At: step.Waiting, After: step.Looked})
 	}
 
 	if s.scheme.expires() {
@@ -203,7 +203,7 @@ func raceForIt(s *setup) observed {
 	}
 
 	inside := enter(s, waiting)
-	s.strikes(true, "")
+	s.noteFault(true, "")
 	for _, w := range waiting { // those inside write, and the rest come after
 		w.free()
 	}
@@ -213,9 +213,10 @@ func raceForIt(s *setup) observed {
 		in = w.ends().entered() || in
 	}
 	if !in {
-		return s.saw(verify.NeverIn, "nobody gets in")
+		return s.conclude(verify.NeverIn, "nobody gets in")
 	}
-	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
+	const how, otherwise = "two who look at the same time both take it", "one of them gets it"
+	return s.concludeBeside(inside > 1, verify.NotAsked, how, otherwise)
 }
 
 // enter lets clients act on what they looked at when all that would look have, and says
@@ -248,26 +249,26 @@ const clockError = 30 * time.Second
 // clocks are scenarios in which one client's clock is wrong.
 var clocks = []Scenario{{
 	Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, clockError) },
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewClock(s, clockError) },
 }, {
 	Name: "clock-behind", Title: "one client's clock is 30 s behind",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, -clockError) },
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewClock(s, -clockError) },
 }, {
 	Name:    "clock-set-back",
 	Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setBack(s, clockError) },
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setClockBack(s, clockError) },
 }}
 
-// skewed has the client with the wrong clock try the lock that another holds,
+// skewClock has the client with the wrong clock try the lock that another holds,
 // and the other way round.
-func skewed(s *setup, by time.Duration) observed {
+func skewClock(s *setup, by time.Duration) observed {
 	right := s.client("A")
 	s.config.Clock = by
 	wrong := s.client("B")
 	enters := wrong.entersBeside(right, s.item(0))
 	entered := right.entersBeside(wrong, s.item(1))
 
-	s.strikes(wrong.readsClock, "")
+	s.noteFault(wrong.readsClock, "")
 	if !wrong.readsClock { // whatever happened is not the clock's doing
 		notApplicable("it does not read the clock that is wrong")
 	}
@@ -280,7 +281,7 @@ func skewed(s *setup, by time.Duration) observed {
 		how = "others take the lock that it holds"
 	}
 
-	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
+	return s.concludeBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
 // entersBeside reports whether a client gets in beside a holder that is about to write.
@@ -289,9 +290,9 @@ func (c *client) entersBeside(holder *client, item market.ItemID) bool {
 	return c.comesBeside(item, start, holder)
 }
 
-// setBack sets a client's clock back while it takes its lock. It misjudges how long that
-// took and works past its lease.
-func setBack(s *setup, by time.Duration) observed {
+// setClockBack sets a client's clock back while it takes its lock. It misjudges how long
+// that took and works past its lease.
+func setClockBack(s *setup, by time.Duration) observed {
 	b := s.client("B")
 	s.config.Clock, s.config.Right = -by, 1
 	a := s.client("A")
@@ -301,13 +302,13 @@ func setBack(s *setup, by time.Duration) observed {
 		notApplicable("it does not read the clock once more when that has been set back, to know how long its lock is valid")
 	}
 
-	s.strikes(true, "")
+	s.noteFault(true, "")
 	b.buy(s.item(0))
 	in := b.getsIn(3 * s.ttl)
 	first := a.finish()
 
 	if !in {
-		return s.saw(verify.NotAsked, "nobody else gets in before the holder is done")
+		return s.conclude(verify.NotAsked, "nobody else gets in before the holder is done")
 	}
-	return s.tookOver(first, b, verify.NotAsked)
+	return s.concludeTakeover(first, b, verify.NotAsked)
 }

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
@@ -24,25 +23,26 @@ const (
 // is played. One that stands still lets leases run out whose holders are not to blame. A
 // server that is down does not stand still.
 type heartbeat struct {
-	server *process.Process
-	cancel context.CancelFunc
-	over   chan struct{} // closed when it asks no more
-
-	mu      sync.Mutex
-	asked   time.Time // zero: no question is open
-	longest time.Duration
-	ended   bool
+	server  *process.Process
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when it asks no more
+	longest time.Duration // that a question has waited; set until then
 }
 
 // beat asks until the context ends.
 func (h *heartbeat) beat(ctx context.Context, ask func(context.Context) error) {
 	defer close(h.over)
+	var asked time.Time // zero: no question is open
 	for ctx.Err() == nil {
 		began := time.Now()
-		h.asks(began)
+		if asked.IsZero() {
+			asked = began
+		}
+
 		err := ask(ctx)
+		h.longest = max(h.longest, time.Since(asked))
 		if err == nil || time.Since(began) < refusal {
-			h.answered()
+			asked = time.Time{}
 		}
 
 		select {
@@ -52,36 +52,10 @@ func (h *heartbeat) beat(ctx context.Context, ask func(context.Context) error) {
 	}
 }
 
-func (h *heartbeat) asks(now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.asked.IsZero() {
-		h.asked = now
-	}
-}
-
-func (h *heartbeat) answered() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.measure()
-	h.asked = time.Time{}
-}
-
-// measure notes how long the open question has waited. What comes after the end does not
-// count.
-func (h *heartbeat) measure() {
-	if !h.asked.IsZero() && !h.ended {
-		h.longest = max(h.longest, time.Since(h.asked))
-	}
-}
-
 // end ends the heartbeat, and returns for how long the server stood still at most.
 func (h *heartbeat) end() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.measure()
-	h.ended = true
 	h.cancel()
+	<-h.over
 	return h.longest
 }
 
@@ -145,9 +119,9 @@ func (s *setup) pauses(all ...*backend.Server) {
 // endHeartbeats notes for how long a server stood still that the scenario had not stopped.
 func (s *setup) endHeartbeats() {
 	for _, h := range s.heartbeats {
-		s.stood = max(s.stood, h.end())
+		h.cancel() // all at once
 	}
 	for _, h := range s.heartbeats {
-		<-h.over
+		s.stood = max(s.stood, h.end())
 	}
 }

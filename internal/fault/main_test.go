@@ -81,7 +81,7 @@ func startRunner(t testing.TB) *Runner {
 // scheme returns the scheme of a name.
 func scheme(t testing.TB, name string) Scheme {
 	t.Helper()
-	s := testkit.Must(Of(withQuiet(), name))(t)
+	s := testkit.Must(SchemeOf(withQuiet(), name))(t)
 	return s
 }
 

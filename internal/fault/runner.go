@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -52,7 +51,7 @@ type Runner struct {
 // StartRunner starts a private server for the markets, or else an embedded one.
 // The caller closes the runner.
 func StartRunner(ctx context.Context) (*Runner, error) {
-	server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
+	server, err := backend.Start(ctx, "", nil, backend.Local{}, backend.Embedded{})
 	if err != nil {
 		return nil, err
 	}
@@ -292,8 +291,8 @@ func (s *setup) play(sc Scenario) (o observed, err error) {
 	watch := watchStillness(lookEvery)
 	err = s.attempt(sc.OnCluster, func() {
 		o = sc.run(s)
-		if o.Harm == verify.NoHarm && !s.struck {
-			notApplicable(cmp.Or(s.missed, "nothing was seen to fail in it"))
+		if o.Harm == verify.NoHarm && !s.faultSeen {
+			notApplicable(cmp.Or(s.whyUnseen, "nothing was seen to fail in it"))
 		}
 	})
 
@@ -308,14 +307,14 @@ func (s *setup) play(sc Scenario) (o observed, err error) {
 // longestStill is what stood still longest: the machine with this process, or a client or
 // a server that was stopped alone.
 func (s *setup) longestStill(machine time.Duration) (what string, stood time.Duration) {
-	stood = machine
+	what, stood = "the machine", machine
 	for _, client := range s.clients {
 		stood = max(stood, client.stood)
 	}
-	if s.stood > stood {
-		return "a server", s.stood
+	if s.stood > 2*stood { // where the machine stands still, its servers do too
+		what = "a server"
 	}
-	return "the machine", stood
+	return what, max(stood, s.stood)
 }
 
 const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock

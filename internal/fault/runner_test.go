@@ -22,16 +22,16 @@ import (
 // custom is a scenario of a test's own.
 func custom(run func(*setup) observed) Scenario {
 	return Scenario{Name: "custom", Title: "a test's own", run: func(s *setup) observed {
-		s.strikes(true, "")
+		s.noteFault(true, "")
 		return run(s)
 	}}
 }
 
-// patient is custom where a machine that stands still for a moment does not
-// matter: no lease ends meanwhile.
-func patient(run func(*setup) observed) Scenario {
+// withLeases is custom with leases of another length than TTL. Beside those of a minute, a
+// machine that stands still for a moment does not matter.
+func withLeases(length time.Duration, run func(*setup) observed) Scenario {
 	sc := custom(run)
-	sc.Lease = time.Minute
+	sc.Lease = length
 	return sc
 }
 
@@ -56,7 +56,7 @@ func TestNothingArrived(t *testing.T) {
 	} {
 		forgets := Scenario{Name: "forgets", run: func(s *setup) observed {
 			run(s)
-			return s.saw(verify.NotAsked, "it is safe")
+			return s.conclude(verify.NotAsked, "it is safe")
 		}}
 		f, err := r.runCell(t.Context(), cell{forgets, scheme(t, "watch")})
 		if err != nil || f.Verdict != verify.NotApplicable || f.Why != why {
@@ -82,7 +82,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 		{0, 1, nil}, {attempts - 1, attempts, errLate}, {attempts, attempts, errLate}, {1, 2, clusterDown{}},
 	} {
 		runs := 0
-		f, err := r.runCell(t.Context(), cell{patient(func(s *setup) observed {
+		f, err := r.runCell(t.Context(), cell{withLeases(time.Minute, func(s *setup) observed {
 			runs++
 			if runs <= c.late {
 				check(c.why)
@@ -114,10 +114,10 @@ func TestStoodStill(t *testing.T) {
 		want  verify.Verdict
 	}{{0, "sold twice"}, {1, "sold twice"}, {attempts, verify.Unavailable}} {
 		runs := 0
-		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(*setup) observed {
+		f, err := startRunner(t).runCell(t.Context(), cell{withLeases(TTL/2, func(s *setup) observed {
 			runs++
 			if runs <= c.times {
-				stopMyself(t, TTL*3/10)
+				stopMyself(t, s.ttl/2)
 			}
 			return observed{Harm: verify.SoldTwice, Why: "seen"}
 		}), scheme(t, "watch")})
@@ -129,11 +129,13 @@ func TestStoodStill(t *testing.T) {
 }
 
 // TestClientStoodStill is the same where somebody else has stopped a client alone. A
-// pause of the scenario is none.
+// pause of the scenario is none. On a busy machine a process stops up to 0.1 s after it
+// was told to.
 func TestClientStoodStill(t *testing.T) {
+	t.Parallel()
 	for _, stops := range []func(c *client){
-		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL * 3 / 10); c.check(c.process.Resume()) },
-		func(c *client) { c.pause(); c.setup.wait(TTL * 3 / 10); c.resume() },
+		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL / 2); c.check(c.process.Resume()) },
+		func(c *client) { c.pause(); c.setup.wait(TTL / 2); c.resume() },
 	} {
 		var paused bool
 		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
@@ -158,6 +160,7 @@ func TestClientStoodStill(t *testing.T) {
 // locks then run out: the scenario is played again, and not played in the end. A pause of
 // the scenario is none.
 func TestServerStoodStill(t *testing.T) {
+	t.Parallel()
 	testkit.Local(t) // an embedded server cannot be stopped alone
 
 	for _, c := range []struct {
@@ -172,10 +175,10 @@ func TestServerStoodStill(t *testing.T) {
 		{"by the scenario", func(s *setup) {
 			server := s.locksApart()
 			s.pauses(server)
-			s.wait(TTL * 3 / 10)
+			s.wait(TTL / 2)
 			check(server.Resume())
 		}, attempts, "sold twice"},
-		{"killed", func(s *setup) { check(s.locksApart().Kill()); s.wait(TTL * 3 / 10) }, attempts, "sold twice"},
+		{"killed", func(s *setup) { check(s.locksApart().Kill()); s.wait(TTL / 2) }, attempts, "sold twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.want == verify.Unavailable && !testkit.Long() {
@@ -193,8 +196,8 @@ func TestServerStoodStill(t *testing.T) {
 			if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
 				t.Errorf("%+v, %v after %d runs; want %s", f, err, runs, c.want)
 			}
-			if again := c.times == 1; again && runs != 2 {
-				t.Errorf("it was played %d times, and is to be played again once", runs)
+			if again := c.times == 1; again && runs < 2 { // more often if the machine stood still, too
+				t.Errorf("it was played %d times, and is to be played again", runs)
 			}
 		})
 	}
@@ -227,15 +230,17 @@ func TestStalledServerAccusesNobody(t *testing.T) {
 // stopsAlone stops a process for a while, behind the scenario's back.
 func (s *setup) stopsAlone(p *process.Process) {
 	check(p.Pause())
-	s.wait(TTL * 3 / 10)
+	s.wait(TTL / 2)
 	check(p.Resume())
 }
 
-// stopMyself stops this process for a while, which another one starts again.
+// stopMyself stops this process for a while, which another one starts again. On a busy
+// machine it takes a moment until all of its threads have stopped.
 func stopMyself(t *testing.T, d time.Duration) {
 	t.Helper()
 	me := os.Getpid()
-	script := fmt.Sprintf("kill -STOP %d; /bin/sleep %.3f; kill -CONT %d", me, d.Seconds(), me)
+	script := fmt.Sprintf("kill -STOP %[1]d; while grep -q '^State:.[RSD]' /proc/%[1]d/task/*/status; do :; done; "+
+		"/bin/sleep %.3[2]f; kill -CONT %[1]d", me, d.Seconds())
 	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -255,7 +260,7 @@ func TestNeverIsSeenTwice(t *testing.T) {
 		{[]verify.KeptOut{verify.AtOnce}, verify.AtOnce},
 	} {
 		left := c.seen
-		f, err := r.runCell(t.Context(), cell{patient(func(*setup) observed {
+		f, err := r.runCell(t.Context(), cell{withLeases(time.Minute, func(*setup) observed {
 			kept := left[0]
 			left = left[1:]
 			return observed{Harm: verify.NoHarm, KeptOut: kept, Why: "seen"}
@@ -271,7 +276,7 @@ func TestSchemeThatCannotBeOpened(t *testing.T) {
 	kind := c.Locks[len(c.Locks)-1]
 	kind.Name = "nobody" // no child knows it
 	c.Locks = append(c.Locks, kind)
-	nobody, err := Of(c, "nobody")
+	nobody, err := SchemeOf(c, "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +327,7 @@ func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 // TestClientThatIsRefusedLate: an operation that was given up before anything was sent
 // tells of the machine, and is made again.
 func TestClientThatIsRefusedLate(t *testing.T) {
-	c := &client{name: "A", op: &operation{done: true, outcome: Outcome{Reason: "not_sent", Error: "no time"}}}
+	c := &client{name: "A", op: &operation{done: true, outcome: OpResult{Reason: "not_sent", Error: "no time"}}}
 	c.setup = &setup{ctx: t.Context()}
 	c.events = make(chan event, 1)
 	c.events <- event{Done: &c.op.outcome}
@@ -422,17 +427,10 @@ func TestCancelledRun(t *testing.T) {
 // TestNothingIsLeft runs with servers of a setup's own, and looks for processes
 // afterwards. Goroutines are looked for after all tests.
 func TestNothingIsLeft(t *testing.T) {
-	before := children(t)
-	r, err := StartRunner(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := nothingLeft(t)
 	scenarios := []Scenario{named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead")}
 	found, err := r.run(t.Context(), cross(scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}), Parallel, nil)
-	if err := errors.Join(err, r.Close()); err != nil || len(found) != 6 {
+	if err != nil || len(found) != 6 {
 		t.Errorf("%v, %v", found, err)
-	}
-	if n := children(t) - before; n != 0 {
-		t.Errorf("%d child processes are left", n)
 	}
 }

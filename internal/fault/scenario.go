@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/suggest"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -49,7 +49,7 @@ type Scenario struct {
 }
 
 // observed is what a scenario saw. Nothing in it may follow from what a lock declares.
-// See setup.saw, setup.sawBeside.
+// See setup.conclude, setup.concludeBeside.
 type observed = findings.Finding
 
 func longer(a, b verify.KeptOut) verify.KeptOut {
@@ -57,8 +57,9 @@ func longer(a, b verify.KeptOut) verify.KeptOut {
 	return all[max(slices.Index(all, a), slices.Index(all, b))]
 }
 
-// All lists the scenarios in the order in which they are shown.
-func All() []Scenario {
+// DefaultScenarios lists the scenarios that run if none is named, in the order in which
+// they are shown.
+func DefaultScenarios() []Scenario {
 	return slices.Concat(crashes, expiries, clocks, networkFaults, serverFaults, readerFaults, severalClients)
 }
 
@@ -69,8 +70,8 @@ var ErrScenario = errors.New("invalid scenario")
 // ScenariosNamed returns the scenarios of these names, each once, in the order given.
 // The error wraps ErrScenario.
 func ScenariosNamed(names ...string) ([]Scenario, error) {
-	all := Every()
-	known := suggest.Names(all, func(sc Scenario) string { return sc.Name })
+	all := Scenarios()
+	known := wording.Names(all, func(sc Scenario) string { return sc.Name })
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {
@@ -156,10 +157,10 @@ type Scheme struct {
 	catalogue strategies.Catalogue
 }
 
-// Of makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the
+// SchemeOf makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the
 // strategy fine, or of a strategy that takes none ("watch") or names its own
 // ("coarse:set-px"). The error wraps strategies.ErrSpec.
-func Of(c strategies.Catalogue, name string) (Scheme, error) {
+func SchemeOf(c strategies.Catalogue, name string) (Scheme, error) {
 	spec, err := parse(c, name)
 	if err != nil {
 		return Scheme{}, err
@@ -169,14 +170,14 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	}
 	s := Scheme{Spec: spec, Name: name, catalogue: c}
 	s.Lock, _ = spec.Lock()
-	_, err = s.lasting(TTL)
+	_, err = s.withLease(TTL)
 	return s, err
 }
 
 // Schemes returns the schemes of these names, each once, in the order given. The
 // error wraps strategies.ErrSpec.
 func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
-	return each(names, func(name string) (Scheme, error) { return Of(c, name) })
+	return each(names, func(name string) (Scheme, error) { return SchemeOf(c, name) })
 }
 
 const locksUnder = "fine" // the strategy of a lock that is named without one
@@ -242,13 +243,15 @@ func checkFree(spec strategies.Spec) error {
 // too often for many that wait.
 const pollEvery = 5 * time.Millisecond
 
-// lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery
-// unless its name says otherwise.
-func (s Scheme) lasting(d time.Duration) (Scheme, error) {
+// withLease is the scheme with leases of d, time-outs of twice d, and polls each pollEvery,
+// unless its name has a poll of its own.
+func (s Scheme) withLease(d time.Duration) (Scheme, error) {
 	if !s.TakesLock() {
 		return s, nil
 	}
 
+	// The only lease that a name may give is one of TTL (checkFree). Its parameter has no role,
+	// because it chooses another lock, so that the loop below does not set it again.
 	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
 	for _, p := range s.Lock.Params {
 		set := ":" + p.Name + "="
@@ -301,5 +304,5 @@ func (s Scheme) neighbour() (Scheme, error) {
 	case s.Lock.Name == name:
 		name = "setnx-expire"
 	}
-	return Of(s.catalogue, under+name)
+	return SchemeOf(s.catalogue, under+name)
 }

@@ -8,10 +8,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -28,7 +24,7 @@ const (
 
 // serverFaults are scenarios in which the servers of the locks die.
 var serverFaults = []Scenario{{
-	Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
+	Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartEmpty,
 	Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
 }, {
 	Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
@@ -44,7 +40,7 @@ var serverFaults = []Scenario{{
 	Needs: "redis-server, Unix signals", Applies: inRedis,
 	run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
 }, {
-	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
+	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evictLock,
 	Title: "the Redis of the locks evicts by volatile-ttl: " +
 		"its memory is full of keys without an expiry while the lock is held",
 }, {
@@ -118,7 +114,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 		otherwise = how + "; the first write was refused (" + first.Reason + ")"
 	}
 
-	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
+	return s.concludeBeside(in && first.Applied(), kept, how, otherwise)
 }
 
 // getsBeside has a client try to buy an item whose lock is held, and reports whether it
@@ -152,42 +148,7 @@ func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	}
 }
 
-// forgets does something, after which one server of the locks is to know less than
-// another, or itself, did before.
-func (s *setup) forgets(before, after *backend.Server, does func()) {
-	knew := s.known(before)
-	does()
-	if len(knew) > 0 && maps.Equal(knew, s.known(after)) {
-		fail(fmt.Errorf("%w: the lock was replicated", errLate))
-	}
-	s.strikes(len(knew) > 0, "lock and money fall together, see master-promoted")
-}
-
-// known is what private servers of the locks hold, by their number and key.
-func (s *setup) known(servers ...*backend.Server) map[string]string {
-	known := map[string]string{}
-	for i, server := range servers {
-		conn := s.dial(server)
-		for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
-			known[fmt.Sprint(i, key)], _ = conn.Dump(s.ctx, key).Result() // it may have expired
-		}
-	}
-	return known
-}
-
-// lockServers are those of the locks of the clients to come: one server apart from the
-// market's, or several masters.
-func (s *setup) lockServers() []*backend.Server {
-	if s.scheme.FusesLock() {
-		notPlayable("its lock is with its market, on a server that other scenarios use, too")
-	}
-	if s.masters == nil {
-		return []*backend.Server{s.locksApart()}
-	}
-	return s.masters
-}
-
-func restartedEmpty(s *setup) observed {
+func restartEmpty(s *setup) observed {
 	server := s.locksApart()
 	restart := func() { check(server.Restart(s.ctx)) }
 	return besideHolder(s, func() {}, func() { s.forgets(server, server, restart) },
@@ -206,7 +167,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
-	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
+	s.noteFault(conn.Ping(late).Err() != nil, "the server answers")
 
 	// A client need not wait for servers that do not answer.
 	_, gaveUp := b.endsWithin(time.Millisecond)
@@ -220,7 +181,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 	}
 
 	kept := s.keptOut(b, lease)
-	return s.tookOver(a.finish(), b, kept)
+	return s.concludeTakeover(a.finish(), b, kept)
 }
 
 // failover gives the locks a master with a replica that falls behind, and is
@@ -245,32 +206,6 @@ func failover(s *setup) observed {
 		"the replica lacks what the master had, and another gets in beside the holder")
 }
 
-// replicates writes a key, and returns when the server's one replica has it.
-func (s *setup) replicates(conn *redisconn.Conn, key string) {
-	check(conn.Set(s.ctx, key, "", 0).Err())
-	if n := must(conn.Wait(s.ctx, 1, clientTimeout).Result()); n != 1 {
-		fail(fmt.Errorf("%w: %d replicas have what was written", errLate, n))
-	}
-}
-
-// locksApart starts a Redis for the locks of the clients to come, apart from the market's.
-func (s *setup) locksApart() *backend.Server {
-	server := s.redis("")
-	s.config.Locks = new(endpointOf(server.Target))
-	return server
-}
-
-// redis starts a Redis for locks, with a random password if none is given. As a
-// master it syncs a replica at once.
-func (s *setup) redis(password string, args ...string) *backend.Server {
-	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
-	if err != nil {
-		fail(fmt.Errorf("a Redis for the locks: %w", err))
-	}
-	s.listenTo(server)
-	return own(s, server)
-}
-
 func redlockDown(name, title string, n int, promise string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
@@ -279,15 +214,15 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 			for i := range n {
 				check(s.masters[i].Kill())
 			}
-			s.strikes(true, "") // every client asks all masters
+			s.noteFault(true, "") // every client asks all masters
 
 			start := a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
-				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
+				return s.conclude(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
 
 			in := b.comesBeside(s.item(0), start, a)
-			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
+			return s.concludeBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
 		},
 	}
 }
@@ -342,21 +277,21 @@ func leaderKilled(s *setup) observed {
 		defer cancel()
 		leader := must(three.Leader(ctx))
 		check(three.Members[leader].Kill())
-		s.strikes(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
+		s.noteFault(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
 	}
 
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
 }
 
-// evicted puts the lock among 6,000 keys without an expiry, and fills the memory
+// evictLock puts the lock among 6,000 keys without an expiry, and fills the memory
 // for a moment while it is held.
-func evicted(s *setup) observed {
+func evictLock(s *setup) observed {
 	var others []any
 	for i := range 6000 {
 		others = append(others, fmt.Sprint("other:", i), "")
 	}
 
-	all := s.limited("volatile-ttl")
+	all := s.limitMemory("volatile-ttl")
 	for _, server := range all {
 		check(s.dial(server).MSet(s.ctx, others...).Err())
 	}
@@ -364,7 +299,7 @@ func evicted(s *setup) observed {
 	return besideHolder(s, func() {}, func() {
 		knew := s.known(all...)
 		for _, server := range all {
-			s.filled(server)()
+			s.fillMemory(server)()
 			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
 				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
 			}
@@ -378,15 +313,15 @@ func evicted(s *setup) observed {
 // outOfMemory fills the memory while the lock is held, until the holder has
 // released it and another has tried.
 func outOfMemory(s *setup) observed {
-	all := s.limited("noeviction")
+	all := s.limitMemory("noeviction")
 	a, b := s.client("A"), s.client("B")
 
-	b.buys(s.item(0)) // loads the scripts
-	a.lists(0)
+	b.buyToEnd(s.item(0)) // loads the scripts
+	a.listUntilRelease(0)
 
 	var makeRoom []func()
 	for _, server := range all {
-		makeRoom = append(makeRoom, s.filled(server))
+		makeRoom = append(makeRoom, s.fillMemory(server))
 	}
 
 	a.finish()
@@ -403,25 +338,6 @@ func outOfMemory(s *setup) observed {
 	if ended && o.Applied() {
 		taking = "another lock is taken"
 	}
-	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
-}
-
-func (s *setup) limited(policy string) []*backend.Server {
-	all := s.lockServers()
-	for _, server := range all {
-		conn := s.dial(server)
-		check(conn.ConfigSet(s.ctx, "maxmemory", "8mb").Err())
-		check(conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
-	}
-	return all
-}
-
-// filled fills the memory of a private server until makeRoom is called. One command
-// may exceed the limit; those after it make the server evict what it may, and are
-// refused if that is not enough.
-func (s *setup) filled(server *backend.Server) (makeRoom func()) {
-	conn := s.dial(server)
-	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
-	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
-	return func() { check(conn.Del(s.ctx, "more").Err()) }
+	why := fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept))
+	return s.conclude(kept, why)
 }

@@ -54,7 +54,7 @@ type setup struct {
 	clients    []*client
 	operations []*operation
 
-	seen
+	runNotes
 }
 
 // openMarket is the market in which a scenario plays.
@@ -69,10 +69,10 @@ type openMarket struct {
 	listed  []market.Listing        // when the scenario begins: the first few items
 }
 
-// seen is what a run noted about itself.
-type seen struct {
-	struck bool   // what the scenario makes fail was seen to fail: see strikes
-	missed string // why it was not, if so
+// runNotes are what a run noted about itself.
+type runNotes struct {
+	faultSeen bool   // what the scenario makes fail was seen to fail: see noteFault
+	whyUnseen string // why it was not, if so
 	// For how many leases somebody was kept out, at most, until one ran out or a waiter
 	// gave up.
 	leases float64
@@ -94,12 +94,12 @@ func notApplicable(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 // played with it on any machine.
 func notPlayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what is to fail was seen to fail. If it never was, the cell does
+// noteFault notes whether what is to fail was seen to fail. If it never was, the cell does
 // not apply: otherwise says why.
-func (s *setup) strikes(arrived bool, otherwise string) {
-	s.struck = s.struck || arrived
+func (s *setup) noteFault(arrived bool, otherwise string) {
+	s.faultSeen = s.faultSeen || arrived
 	if !arrived {
-		s.missed = otherwise
+		s.whyUnseen = otherwise
 	}
 }
 
@@ -146,7 +146,7 @@ func guard(run func()) (err error) {
 }
 
 func (s *setup) prepare(onCluster bool) {
-	s.scheme = must(s.scheme.lasting(s.ttl))
+	s.scheme = must(s.scheme.withLease(s.ttl))
 	s.chooseServer(onCluster)
 	s.makeMarket()
 	s.prepareLocks()
@@ -360,13 +360,13 @@ func (s *setup) proxy(before *endpoint) *wire.Proxy {
 // dial connects to a private server for the length of the run.
 func (s *setup) dial(server *backend.Server) *redisconn.Conn { return own(s, must(server.Dial(s.ctx))) }
 
-// recorded names the commands that a proxy sees while something happens.
-func (s *setup) recorded(p *wire.Proxy, happens func()) []string {
+// record names the commands that a proxy sees while something happens.
+func (s *setup) record(p *wire.Proxy, happens func()) []string {
 	p.Record()
 	happens()
 	names := p.Commands()
-	if len(names) >= offered-1 {
-		fail(fmt.Errorf("the rehearsal took %d commands", len(names)))
+	if len(names) >= offered-1 { // a late reply may have been asked for again
+		fail(fmt.Errorf("the rehearsal took %d commands: %w", len(names), errLate))
 	}
 	return names
 }

@@ -19,14 +19,7 @@ func nothingLeft(t *testing.T) *Runner {
 	t.Helper()
 	before, temporary := children(t), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	r, err := StartRunner(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Errorf("close the runner: %v", err)
-		}
+	t.Cleanup(func() { // after the runner is closed
 		if n := children(t) - before; n != 0 {
 			t.Errorf("%d child processes are left", n)
 		}
@@ -35,7 +28,7 @@ func nothingLeft(t *testing.T) *Runner {
 			t.Errorf("temporary files are left: %v, %v", left, err)
 		}
 	})
-	return r
+	return startRunner(t)
 }
 
 // TestNoServerCanBeStarted: on a machine without Redis, ZooKeeper and etcd, a scenario or
@@ -46,7 +39,7 @@ func TestNoServerCanBeStarted(t *testing.T) {
 	// With a lock in Redis; the others need no server.
 	lacking := []Scenario{named(t, "restart-empty"), named(t, "failover")}
 	cells := append(cross(lacking, []Scheme{scheme(t, "set-px"), scheme(t, "fenced:fencing=on")}),
-		cross(All(), []Scheme{scheme(t, "redlock"), scheme(t, "zookeeper")})...)
+		cross(DefaultScenarios(), []Scheme{scheme(t, "redlock"), scheme(t, "zookeeper")})...)
 	found, err := r.run(t.Context(), cells, Parallel, nil)
 	if err != nil {
 		t.Error(err)
@@ -64,7 +57,7 @@ func TestMarketsServerIsGone(t *testing.T) {
 	if err := r.Market.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, sc := range All() {
+	for _, sc := range DefaultScenarios() {
 		for _, name := range []string{"set-px", "redlock", "rw-safe"} {
 			f, err := r.runCell(t.Context(), cell{sc, scheme(t, name)})
 			if err == nil && f.Verdict != verify.NotApplicable {
@@ -102,8 +95,8 @@ func TestInterruptedAnywhere(t *testing.T) {
 	r := nothingLeft(t)
 	var running sync.WaitGroup
 	var ended atomic.Int64
-	slots := make(chan struct{}, Parallel)
-	for _, sc := range All() {
+	slots := make(chan struct{}, 3*Parallel)
+	for _, sc := range DefaultScenarios() {
 		for _, name := range []string{"set-px", "redlock", "etcd", "rw-safe"} {
 			s := scheme(t, name)
 			if sc.Applies != nil && sc.Applies(s) != "" {
@@ -128,7 +121,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		}
 	}
 	running.Wait()
-	if n := ended.Load(); n < int64(len(All())) {
+	if n := ended.Load(); n < int64(len(DefaultScenarios())) {
 		t.Errorf("only %d were interrupted", n)
 	}
 }
@@ -186,7 +179,7 @@ func TestKeptByAnError(t *testing.T) {
 		"": verify.OrdersFail, "rejected": verify.OrdersFail, "not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,
 	} {
 		s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
-		c := &client{op: &operation{began: time.Now(), done: true, outcome: Outcome{Reason: reason, Error: "it failed"}}}
+		c := &client{op: &operation{began: time.Now(), done: true, outcome: OpResult{Reason: reason, Error: "it failed"}}}
 		if got := s.classifyWait(c, time.Now(), true); got != want {
 			t.Errorf("an order that ended with %q: %q, want %q", reason, got, want)
 		}

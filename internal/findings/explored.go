@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/process"
@@ -15,7 +16,8 @@ import (
 
 // SearchAssumptions are what a search of schedules takes for granted, and a real network
 // does not grant.
-const SearchAssumptions = "commands take no time; timers fire in order, also during a pause; pushes arrive at once; " +
+const SearchAssumptions = "commands take no time, which passes only when no client can go on; " +
+	"timers fire in order, also during a pause; pushes arrive at once; " +
 	"what is asked again is struck twice at most; the server is miniredis"
 
 const (
@@ -25,7 +27,8 @@ const (
 
 	// Of real programs on a real server.
 	judgeAssumptions = "the server executes one request at a time; a stopped program goes on when the other can do " +
-		"something, has ended, or four leases have passed; what asks again for a lock that is held is not struck; one server"
+		"something, has ended, or four leases have passed; what asks again for a lock that is held is struck " +
+		"by a cancel alone; one server"
 )
 
 // ExplorationsSchema is the version of the explored.json format. Fields are added,
@@ -65,7 +68,10 @@ type Searched struct {
 	Preemptions int      `json:"preemptions"` // of the shortest harm, or the last bounds
 	Faults      int      `json:"faults"`
 	Schedules   int      `json:"schedules,omitempty"` // with these bounds
+	Merged      int      `json:"merged,omitempty"`    // how many ended where an earlier one had been in the same state
 	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
+	// More preemptions would add nothing: every order of the clients' requests was gone through.
+	Complete bool `json:"complete,omitempty"`
 	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
 	Points  int    `json:"points,omitempty"`
 	Lost    int    `json:"lost,omitempty"`
@@ -110,7 +116,7 @@ func (e Exploration) Concludes() bool {
 	case e.Judged:
 		return true // whatever its bounds: a report shows all that was asked of a program
 	}
-	return e.Preemptions > 0 // without one no client comes between two requests of another
+	return e.Preemptions > 0 || e.Complete // without one no client comes between two requests of another
 }
 
 // Found is what was found, in a cell of a table.
@@ -136,6 +142,15 @@ func (e Exploration) Found() string {
 		found += "; stopped by " + e.Stopped
 	}
 	return found
+}
+
+// WithinPreemptions is the bound on preemptions of the search, or those of the harm: a
+// number, or "any" where more would add nothing.
+func (e Exploration) WithinPreemptions() string {
+	if e.Complete && e.Harm == "" {
+		return "any"
+	}
+	return strconv.Itoa(e.Preemptions)
 }
 
 // Shortest notes the shortest schedule that does harm, with its bounds and its token.

@@ -50,7 +50,7 @@ func TestExploredIsReadAgain(t *testing.T) {
 
 // A judged program is played again with what was asked for, as a shell reads it.
 func TestAgain(t *testing.T) {
-	token := "x4/python3_" + strings.Repeat("a", 200) + "/lock/d1"
+	token := "x5/python3_" + strings.Repeat("a", 200) + "/lock/d1"
 	judged := &findings.Explorations{Judged: true, Asked: []string{"--lease", "2s"}}
 	one := findings.Exploration{Scheme: "python3 'my lock.py'"}
 	one.Token = token

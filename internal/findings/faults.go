@@ -137,15 +137,17 @@ type FaultManifest struct {
 	Libraries map[string]string `json:"libraries,omitempty"`
 }
 
-// Scenario is a scenario as it is stored.
+// ScenarioInfo is a scenario as it is stored.
 type ScenarioInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
-func (r *FaultTable) where(holds func(Finding) bool) []Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
+func (r *FaultTable) where(holds func(Finding) bool) []Finding { return filter(r.Findings, holds) }
+
+func filter(all []Finding, holds func(Finding) bool) []Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return !holds(f) })
 }
 
 // Of returns the findings of a scenario.
@@ -158,7 +160,7 @@ func (r *FaultTable) Against(subject string) (against []Finding, of int) {
 	played := r.where(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
 
 	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == verify.NeverIn || f.Broken != "" }
-	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
+	return filter(played, bad), len(played)
 }
 
 // finding is that of a scenario with a subject; a stopped one if there is none.

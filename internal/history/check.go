@@ -73,7 +73,7 @@ func (v CheckResult) Part(name string) Part {
 
 // Findings says in a few words what became of the market and, apart from that, of the lock.
 func (v CheckResult) Findings() string {
-	market := keep(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart })
+	market := filter(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart })
 	all := strings.ToUpper(string(worst(market)))
 	lock := ""
 
@@ -120,7 +120,7 @@ func newPart(name string) *Part {
 	return &Part{Name: name, Answer: Linearizable, Stories: []string{}, Why: []string{}}
 }
 
-func (p *Part) tell(format string, args ...any) {
+func (p *Part) addViolation(format string, args ...any) {
 	p.Answer = Violated
 	p.Wrong++
 	if len(p.Stories) < maxStories {
@@ -128,7 +128,7 @@ func (p *Part) tell(format string, args ...any) {
 	}
 }
 
-func (p *Part) doubt(format string, args ...any) {
+func (p *Part) addDoubt(format string, args ...any) {
 	if p.Answer == Linearizable {
 		p.Answer = Undecided
 	}
@@ -152,7 +152,7 @@ func Check(ctx context.Context, h *History) CheckResult {
 		},
 	}
 
-	if n := len(keep(h.Holds, func(x LockHold) bool { return x.Noticed })); n > 0 {
+	if n := len(filter(h.Holds, func(x LockHold) bool { return x.Noticed })); n > 0 {
 		v.NotChecked = append(v.NotChecked, fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
 			"until when it was held is not known", n))
 	}
@@ -167,11 +167,11 @@ type checker struct {
 	traces []*trace // of the items, in their order
 	// Of orders of unknown outcome: those that were applied, and the accounts of
 	// which that is not known.
-	applied map[*Op]bool
-	open    map[market.UserID]bool
+	applied   map[*Op]bool
+	unsettled map[market.UserID]bool
 }
 
-func keep[T any](all []T, good func(T) bool) []T {
+func filter[T any](all []T, good func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
 }
 
@@ -200,7 +200,7 @@ func (c *checker) locks() (held, tokens *Part) {
 		held.Answer, held.Checked = NotChecked, "no lock was recorded"
 	}
 
-	n := len(keep(c.h.Holds, fenced))
+	n := len(filter(c.h.Holds, fenced))
 	tokens.Checked = fmt.Sprintf("%d holds with fencing tokens: that they grow", n)
 	if n == 0 {
 		tokens.Answer, tokens.Checked = NotChecked, "no fencing token was recorded"
@@ -215,9 +215,9 @@ func fenced(h LockHold) bool { return h.Fence != 0 }
 // may be in either order.
 func overlaps(p *Part, holds []LockHold) {
 	var longest LockHold
-	for _, h := range keep(holds, func(h LockHold) bool { return !h.Noticed }) {
+	for _, h := range filter(holds, func(h LockHold) bool { return !h.Noticed }) {
 		if h.Acquired < longest.Releasing {
-			p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
+			p.addViolation("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
 				longest.Worker, seconds(longest.Acquired), seconds(longest.Releasing),
 				h.Worker, seconds(h.Acquired), seconds(h.Releasing), verify.TwoHolders)
 		}
@@ -230,7 +230,7 @@ func overlaps(p *Part, holds []LockHold) {
 // fences finds tokens that are not larger than the largest that was acquired
 // before their hold was called for.
 func fences(p *Part, holds []LockHold) {
-	holds = keep(holds, fenced)
+	holds = filter(holds, fenced)
 	byCall := func(a, b LockHold) int { return cmp.Compare(a.Called, b.Called) }
 	called := slices.SortedStableFunc(slices.Values(holds), byCall)
 
@@ -243,7 +243,7 @@ func fences(p *Part, holds []LockHold) {
 			holds = holds[1:]
 		}
 		if h.Fence <= largest.Fence && fenced(largest) {
-			p.tell("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): %s",
+			p.addViolation("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): %s",
 				h.Name, largest.Worker, largest.Fence, seconds(largest.Acquired),
 				h.Worker, h.Fence, seconds(h.Acquired), verify.FenceRepeats)
 		}

@@ -164,6 +164,7 @@ func small(t *rapid.T) generator {
 // where things lie at the end. Items are then exactly as linearizable as an
 // oracle that tries all orders says.
 func TestEditsAreCaught(t *testing.T) {
+	t.Parallel()
 	caught, legal := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		g := small(t)

@@ -85,8 +85,9 @@ func (o *Op) refusal() action {
 	return nil
 }
 
-// ending is what the market's end says of an item: where it lies. It should be one place.
-func ending(places []location) reading {
+// finalReading is what the market's end says of an item: where it lies. It should be one
+// place.
+func finalReading(places []location) reading {
 	r := reading{
 		wrong: "nothing brought it there",
 		holds: func(l location) bool { return len(places) == 1 && l == places[0] },
@@ -128,7 +129,7 @@ func (c *checker) gather(p *Part) {
 	for _, member := range slices.Sorted(maps.Keys(c.h.Final.Listings)) {
 		item, seller, err := market.ParseMember(member)
 		if err != nil {
-			p.tell("the market holds %q, which is no listing", member)
+			p.addViolation("the market holds %q, which is no listing", member)
 			continue
 		}
 		traces.endsAt(item, location{user: seller, listed: true, price: c.h.Final.Listings[member]})
@@ -185,17 +186,17 @@ func (c *checker) items() *Part {
 		}
 
 		moved++
-		whole := append(slices.Clip(t.steps), step{call: atEnd, ret: atEnd, act: ending(t.end)})
+		whole := append(slices.Clip(t.steps), step{call: atEnd, ret: atEnd, act: finalReading(t.end)})
 		switch answer, from, steps := c.inOrder(whole); answer {
 		case Violated:
-			p.tell("item %d: %s: %s", t.item, strings.Join(described(from, steps), ", "), wrong(steps))
+			p.addViolation("item %d: %s: %s", t.item, strings.Join(describe(from, steps), ", "), nameProblem(steps))
 		case Undecided:
-			p.doubt("item %d: too many operations at a time, or time ran out", t.item)
+			p.addDoubt("item %d: too many operations at a time, or time ran out", t.item)
 		}
 	}
 
-	mints := len(keep(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
-	trades := len(keep(c.h.Ops, func(o Op) bool { return o.Kind != Mint }))
+	mints := len(filter(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
+	trades := len(filter(c.h.Ops, func(o Op) bool { return o.Kind != Mint }))
 	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted",
 		len(c.traces), moved, trades, mints)
 	return p
@@ -206,9 +207,9 @@ func (c *checker) items() *Part {
 // outcome, too, such as a resale or an order at another price.
 func (c *checker) settle() {
 	c.applied = map[*Op]bool{}
-	c.open = map[market.UserID]bool{}
+	c.unsettled = map[market.UserID]bool{}
 	for _, t := range c.traces {
-		unknown := keep(t.steps, func(s step) bool { return s.op.Outcome == Unknown })
+		unknown := filter(t.steps, func(s step) bool { return s.op.Outcome == Unknown })
 		for _, s := range unknown {
 			movesCoins := s.op.Kind == Purchase && s.op.Seller != s.op.Buyer
 			if movesCoins {
@@ -227,8 +228,8 @@ func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
 
 	switch missing := t.missing(location{user: o.Buyer}, c.applied); {
 	case ambiguous || missing < 0 || missing > 1:
-		c.open[o.Seller] = true
-		c.open[o.Buyer] = true
+		c.unsettled[o.Seller] = true
+		c.unsettled[o.Buyer] = true
 	case missing == 1:
 		c.applied[o] = true
 	}
@@ -237,7 +238,7 @@ func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
 // missing is how many operations must have brought an item to a location besides
 // those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
-	n = len(keep(t.end, func(end location) bool { return end == at }))
+	n = len(filter(t.end, func(end location) bool { return end == at }))
 
 	for _, s := range t.steps {
 		m, ok := s.act.(move)
@@ -278,18 +279,18 @@ func (c *checker) accounts() *Part {
 	for i, found := range findings.OfAudit(result) {
 		account := result.Problems[i]
 		switch {
-		case c.open[account.User] && account.Kind != market.NoFunds:
-		case len(c.open) > 0:
+		case c.unsettled[account.User] && account.Kind != market.NoFunds:
+		case len(c.unsettled) > 0:
 			// how many coins there should be is not known, and with it whether
 			// some are lost
-			p.tell("%s", account.Text)
+			p.addViolation("%s", account.Text)
 		default:
-			p.tell("%s", found)
+			p.addViolation("%s", found)
 		}
 	}
 
-	for _, id := range slices.Sorted(maps.Keys(c.open)) {
-		p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
+	for _, id := range slices.Sorted(maps.Keys(c.unsettled)) {
+		p.addDoubt("account %d: it is not known which orders of unknown outcome were applied", id)
 	}
 	return p
 }

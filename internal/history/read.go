@@ -95,48 +95,52 @@ func read(ctx context.Context, from io.Reader) (*History, error) {
 func (h *History) add(number int, text []byte) (last bool, err error) {
 	var l line
 	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
+
 	switch {
 	case number == 1 && l.Format != format && (err == nil || l.Format != ""):
 		// Its fields may be others.
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
 	case err != nil:
 		return false, fmt.Errorf("it cannot be read: %w", err)
-	case !l.written(text):
+	case !l.canonical(text):
 		return false, errors.New("a field is missing, or there twice, or is written in another way: the file was edited")
-	case number == 1 && l.Header != nil && l.Header.possible():
+
+	// A line records one thing, and says nothing else.
+	case number == 1 && l.Header != nil && l.Header.valid():
 		h.Header = *l.Header
-	case l.Op != nil && l == line{Op: l.Op} && l.Op.possible(h.Accounts):
+	case l.Op != nil && l == line{Op: l.Op} && l.Op.valid(h.Accounts):
 		h.Ops = append(h.Ops, *l.Op)
-	case l.Hold != nil && l == line{Hold: l.Hold} && l.Hold.possible():
+	case l.Hold != nil && l == line{Hold: l.Hold} && l.Hold.valid():
 		h.Holds = append(h.Holds, *l.Hold)
 	case number > 1 && l.Final != nil && l == line{Final: l.Final}:
 		h.Final = *l.Final
-		mints := keep(h.Ops, func(o Op) bool { return o.Kind == Mint })
+		mints := filter(h.Ops, func(o Op) bool { return o.Kind == Mint })
 		if n := len(mints) * market.BatchSize; n > maxItems {
 			return false, fmt.Errorf("%d items were minted until here, more than %d: record a shorter row", n, maxItems)
 		}
 	default:
 		return false, errors.New("no worker of such a row records that: the file was edited")
 	}
+
 	return l.Final != nil, nil
 }
 
-// written reports whether text is the line to the byte, as a Recorder writes it. It
+// canonical reports whether text is the line to the byte, as a Recorder writes it. It
 // writes what is not UTF-8 in an error as the escape sequence \ufffd, which is read as a
 // character, and that would be written as it is.
-func (l *line) written(text []byte) bool {
+func (l *line) canonical(text []byte) bool {
 	again, err := json.Marshal(l)
 	again = append(again, '\n')
 	return err == nil && (bytes.Equal(again, text) ||
 		bytes.Equal(again, bytes.ReplaceAll(text, []byte(`\ufffd`), []byte("\ufffd"))))
 }
 
-func (h *Header) possible() bool {
+func (h *Header) valid() bool {
 	return h.Accounts >= 1 && h.Accounts <= maxAccounts && h.Funds >= 0 && h.Funds <= maxFunds
 }
 
-// possible reports whether a Recorder may write it.
-func (o *Op) possible(accounts int) bool {
+// valid reports whether a Recorder may write it.
+func (o *Op) valid(accounts int) bool {
 	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
 	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
 		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
@@ -159,6 +163,6 @@ func (o *Op) possible(accounts int) bool {
 	return false
 }
 
-func (h *LockHold) possible() bool {
+func (h *LockHold) valid() bool {
 	return h.Worker >= 1 && slices.IsSorted([]int64{0, h.Called, h.Acquired, h.Releasing, h.Released})
 }

@@ -154,7 +154,7 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 func (c *checker) shortest(from location, steps []step) []step {
 	all := byReturn(steps)
 	// These together have no order.
-	returned := len(keep(all, func(s step) bool { return s.ret != never }))
+	returned := len(filter(all, func(s step) bool { return s.ret != never }))
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
 
 	steps = prefix(all, n)
@@ -169,9 +169,9 @@ func (c *checker) shortest(from location, steps []step) []step {
 
 const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
-// described are the operations in words, by the time of return, after where the
+// describe puts the operations into words, by the time of return, after where the
 // item is when they begin.
-func described(from location, steps []step) (lines []string) {
+func describe(from location, steps []step) (lines []string) {
 	if from != (location{}) {
 		lines = append(lines, fmt.Sprint(from))
 	}
@@ -179,7 +179,7 @@ func described(from location, steps []step) (lines []string) {
 	last := byReturn(steps)
 	if more := len(last) - maxDescribed; more > 0 {
 		// What was under way is described in a short story only.
-		last = keep(last, func(s step) bool { return s.ret != never })
+		last = filter(last, func(s step) bool { return s.ret != never })
 		more = max(0, len(last)-maxDescribed)
 		lines = append(lines, fmt.Sprintf("after %d other operations", more))
 		last = last[more:]
@@ -191,11 +191,11 @@ func described(from location, steps []step) (lines []string) {
 	return lines
 }
 
-// wrong names what is wrong: without what returned last there was an order.
-func wrong(steps []step) string {
+// nameProblem names what is wrong: without what returned last there was an order.
+func nameProblem(steps []step) string {
 	var last action
 	sold := map[location]int{}
-	for _, s := range keep(byReturn(steps), func(s step) bool { return s.ret != never }) {
+	for _, s := range filter(byReturn(steps), func(s step) bool { return s.ret != never }) {
 		last = s.act
 		if m, ok := last.(move); ok {
 			sold[m.from]++

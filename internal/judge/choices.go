@@ -38,6 +38,8 @@ func (s *schedule) mayLeave(c *client) bool {
 	claim := s.claim(c)
 	isFirstTake := c.number == 0 && claim.left == takes-1
 	switch {
+	case claim.phase == unreleased:
+		return true
 	case claim.phase != holding:
 		return false
 	case s.program == works && isFirstTake:
@@ -50,6 +52,9 @@ func (s *schedule) mayLeave(c *client) bool {
 // nothing has changed since. A lease that has ended changes something.
 func (s *schedule) polls(c *client) bool {
 	claim := s.claim(c)
+	if s.renewsForNobody(c) {
+		return true
+	}
 	if len(c.waiting) == 0 || claim.phase != acquiring || s.referee.leaseEndedSince(c.number, claim.sent) {
 		return false
 	}
@@ -74,6 +79,9 @@ func (s *schedule) options() (options []search.Choice) {
 			options = append(options, s.faults(c)...)
 		}
 	}
+	if len(options) > 0 { // else time is to pass
+		options = append(options, s.cancelsWaiting()...)
+	}
 
 	for i, c := range s.clients {
 		if s.mayWake(c) {
@@ -89,6 +97,10 @@ func (s *schedule) options() (options []search.Choice) {
 // faults are those that can happen to a client that can go on.
 func (s *schedule) faults(c *client) (options []search.Choice) {
 	for _, kind := range s.kinds {
+		if kind == explore.Cancel {
+			options = append(options, s.cancelsRequest(c)...)
+			continue
+		}
 		needsRequest := kind == explore.Lose || kind == explore.Late
 		if !needsRequest || len(c.waiting) > 0 {
 			options = append(options, search.Choice{What: string(kind), N: c.number})
@@ -141,6 +153,8 @@ func (s *schedule) do(choice search.Choice) {
 		s.deliver(c, h, "*executed, the reply is lost*", h.Lose)
 	case explore.Die:
 		s.die(c)
+	case explore.Cancel:
+		s.cancel(c, choice.At == requestLost)
 	default:
 		s.goOn(c)
 	}
@@ -208,8 +222,9 @@ func (s *schedule) goOn(c *client) {
 	if s.shop != nil && (s.idle.isNew(c.number, request) || strings.HasSuffix(request, "EXEC")) {
 		s.idle.changed()
 	}
+	undoes := s.claim(c).cancelled && s.idle.isNew(c.number, request)
 	s.idle.asks(c.number, request)
-	if s.claim(c).phase != acquiring {
+	if s.claim(c).phase != acquiring || undoes {
 		s.idle.changed()
 	}
 
@@ -294,12 +309,17 @@ func (s *schedule) pollIsDue(c *client) bool {
 
 // poll lets a poll through. It is not drawn if nothing came of it.
 func (s *schedule) poll(c *client) {
-	h := s.takeRequest(c)
-	s.referee.sends(c.number, identity(h))
-	drawn := len(s.diagram.events)
-	s.deliver(c, h, "", h.Open)
+	drawn, began := len(s.diagram.events), s.claim(c).phase
+	s.letPollPass(c)
 	s.settle()
-	if s.claim(c).phase == acquiring {
+	if s.claim(c).phase == began {
 		s.diagram.events = s.diagram.events[:drawn]
 	}
+}
+
+// letPollPass lets a poll through.
+func (s *schedule) letPollPass(c *client) {
+	h := s.takeRequest(c)
+	s.referee.sends(c.number, identity(h))
+	s.deliver(c, h, "", h.Open)
 }

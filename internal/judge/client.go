@@ -17,7 +17,7 @@ type client struct {
 	number  int // in the world
 	gate    *wire.Proxy
 	events  chan<- event
-	process *program.Process // nil: none runs
+	process *program.Child // nil: none runs
 
 	// Of the schedule that is played.
 	waiting     []*wire.Held // requests at its gate

@@ -20,8 +20,8 @@ type control struct {
 
 // controls are a release by GET, then DEL, and a take by SETNX, then an expiry.
 var controls = []control{
-	{"set-ex-compare", "x4/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
-	{"setnx-expire-naive", "x4/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+	{"set-ex-compare", "x5/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+	{"setnx-expire-naive", "x5/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
 }
 
 // playControls returns an error if a control does no harm on this machine: the search

@@ -41,7 +41,7 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 		drawn.Clients = append(drawn.Clients, c.name)
 		drawn.End = append(drawn.End, c.name+": was told last: "+c.answer)
 	}
-	name := search.Names{}.Tokens
+	name := search.Labels{}.Tokens
 	for _, e := range d.events {
 		e.Does = name(e.Does)
 		e.Reply = name(e.Reply)

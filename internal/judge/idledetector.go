@@ -15,8 +15,9 @@ import (
 // lookEvery, as the kernel has them: which run now, and how long each has run so far. The
 // client is idle once
 //
-//   - it has run since it was given something: a line of its input, or a reply. Until then
-//     a process that the kernel has not woken yet looks just like an idle one; and
+//   - it has run since the last look before it was given something: a line of its input, or
+//     a reply. One that has not may not have been woken yet, and looks just like an idle one.
+//     Whether one that has ran before or after it was given that, no look tells; and
 //   - in enoughLooks in a row no thread was running, and none had run since the look
 //     before. What still computes runs, and what waits for a reply, a line or a timer
 //     does not.
@@ -37,8 +38,8 @@ type idleDetector struct {
 
 // An observed client.
 type observed struct {
-	reacts    bool   // it was given something, and has not run since
-	ran       string // see program.Process.Activity
+	reacts    bool   // it was given something, and has not run since the look before
+	ran       string // see program.Child.Activity
 	idleLooks int
 	looked    time.Time
 
@@ -70,7 +71,7 @@ func (d *idleDetector) reacts(client int, will bool) { d.clients[client].reacts 
 func (d *idleDetector) restart(client int) { d.clients[client].idleLooks = 0 }
 
 // busy looks at the threads of a client, and reports whether it may still do something.
-func (d *idleDetector) busy(client int, p *program.Process) bool {
+func (d *idleDetector) busy(client int, p *program.Child) bool {
 	c := &d.clients[client]
 	ran, waiting := p.Activity()
 	late := time.Since(c.looked) > 5*lookEvery

@@ -25,11 +25,13 @@ func (c *countdown) Write(b []byte) (int, error) {
 
 // What was searched before an interruption counts.
 func TestJudgeIsInterrupted(t *testing.T) {
-	retried(t, options(t, "tells", explore.Bounds{Preemptions: 3, Kinds: []explore.Fault{}}), func(o judge.Options) error {
+	tells := options(t, "tells", explore.Bounds{Preemptions: 3, Kinds: []explore.Fault{}})
+	tells.Pairs = 2
+	retried(t, tells, func(o judge.Options) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		asked := &countdown{over: cancel}
-		asked.left.Store(80) // rehearsals take about 20, and all schedules 180
+		asked.left.Store(30) // rehearsals take about 12, and all schedules 180
 		o.Stderr = asked
 		r, err := judge.Judge(ctx, o)
 		if r == nil {

@@ -2,8 +2,8 @@
 // that take a lock, or buy. It is the search of package explore in a world of real
 // processes and real time: each copy stands behind a gate, which delivers one request
 // at a time to a private redis-server (wire.StartGate), and is stopped, killed, or
-// loses a reply. What the program has to read and to answer is in package program, in the
-// help of marketsim judge, and in package adapters.
+// loses a reply, or has its call cancelled (cancel.go). What the program has to read and to
+// answer is in package program, in the help of marketsim judge, and in package adapters.
 //
 // Judge has Run search each of some programs. A world (world.go) has the server, the
 // gates and the clients, and plays one schedule after the other: choices.go has what can
@@ -19,6 +19,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -51,7 +52,8 @@ type Options struct {
 	Bounds explore.Bounds
 }
 
-// Kinds are the faults that can happen to a program.
+// Kinds are the faults that can happen to every program. That its calls are cancelled
+// (explore.Cancel) happens besides to the program of a lock that says that it hears this.
 func Kinds() []explore.Fault {
 	return []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late}
 }
@@ -73,7 +75,7 @@ var ErrAdapter = errors.New("the program cannot be judged")
 // others is returned with it, even if ctx has ended meanwhile.
 func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
-	found := judgement{tested: map[string]bool{}}
+	found := judgement{tested: map[string]bool{}, keptOut: map[string]string{}}
 	left := o.Within
 	programs := o.programs()
 	var failed error
@@ -96,8 +98,12 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			})
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
-			res.Searches = append(res.Searches, one.entries(searched.Result)...)
+			res.Searches = append(res.Searches, one.entries(searched)...)
 			maps.Copy(found.tested, one.promises(searched))
+			maps.Copy(found.keptOut, searched.keptOut)
+			if n == 0 {
+				found.uncancelled = one.uncancelled(searched)
+			}
 		}
 	}
 
@@ -111,7 +117,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 // programs are those that Judge searches.
 func (o Options) programs() []string {
 	if o.Purchase {
-		return Markets()
+		return MarketNames()
 	}
 	return []string{locks, works, clockOff}
 }
@@ -137,18 +143,20 @@ func (o Options) only(name string, n int, share time.Duration) Options {
 	return o
 }
 
-// A Search is what was found of one program.
-type Search struct {
-	search.Result
+// A ProgramResult is what was found of one program.
+type ProgramResult struct {
+	search.Summary
 	// The promises that were put to the test: if they were broken, that would
 	// have been seen.
-	tested map[string]bool
-	took   time.Duration // without controls and the first start of the clients
+	tested  map[string]bool
+	keptOut map[string]string // see world.keptOut
+	kinds   []explore.Fault   // which could happen
+	took    time.Duration     // without controls and the first start of the clients
 }
 
 // promises are those that the search has put to the test. If all lock as
 // they should though the clock of one is ahead, the lock does not need clocks.
-func (o Options) promises(s Search) map[string]bool {
+func (o Options) promises(s ProgramResult) map[string]bool {
 	if o.program().Name == clockOff && s.tested[exclusive] {
 		return map[string]bool{clockIndependent: true}
 	}
@@ -161,10 +169,8 @@ const takes = 3
 // Run goes through the schedules of one program within bounds. What it finds is
 // no failure. An error says why nothing can be concluded: ErrAdapter where the
 // program is at fault.
-func Run(ctx context.Context, o Options) (s Search, err error) {
-	if o.Bounds.Kinds == nil {
-		o.Bounds.Kinds = Kinds()
-	}
+func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
+	o.Bounds.Kinds = o.kinds()
 	err = o.withWorlds(ctx, func(worlds []*world) error {
 		err := o.playControls(ctx)
 		if err == nil {
@@ -176,7 +182,7 @@ func Run(ctx context.Context, o Options) (s Search, err error) {
 }
 
 // search has worlds go through the schedules.
-func (o Options) search(ctx context.Context, worlds []*world) (s Search, err error) {
+func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
 	var all []search.World
 	for _, w := range worlds {
 		all = append(all, w)
@@ -185,7 +191,7 @@ func (o Options) search(ctx context.Context, worlds []*world) (s Search, err err
 	defer cancel()
 
 	began := time.Now()
-	s.Result, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: all})
+	s.Summary, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: all})
 	s.took = time.Since(began)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
 		s.Stopped = "an interruption"
@@ -193,8 +199,11 @@ func (o Options) search(ctx context.Context, worlds []*world) (s Search, err err
 	}
 
 	s.tested = map[string]bool{}
+	s.keptOut = map[string]string{}
+	s.kinds = worlds[0].kinds
 	for _, w := range worlds {
 		maps.Copy(s.tested, w.tested)
+		maps.Copy(s.keptOut, w.keptOut)
 	}
 	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
 	if err == nil && showsNothing {
@@ -213,6 +222,10 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	o.Program = name
 	o.Pairs = 1
 	o.Bounds.Kinds = Kinds()
+	if slices.ContainsFunc(steps, isCancel) {
+		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)
+		o.Bounds.Faults = len(steps)
+	}
 	err = o.withWorlds(ctx, func(worlds []*world) error {
 		f, err = search.Replay(o.program(), worlds[0], steps)
 		return err
@@ -273,6 +286,14 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 		}
 		leases = []time.Duration{w.wantedLease} // the others need not try
 		worlds = append(worlds, w)
+
+		if len(worlds) == 1 && o.cancels() {
+			o.Bounds.Kinds, err = w.heardKinds()
+		}
+		if err != nil {
+			return err
+		}
+		w.kinds = o.Bounds.Kinds
 	}
 
 	shareLease(worlds)

@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // The promises of a lock that are judged, as package locktest names them.
@@ -22,73 +23,75 @@ const (
 	clockIndependent = "clock-independent"
 	fenced           = "fenced"
 	noticesLoss      = "notices loss"
+	survivesCancel   = "survives a cancelled call" // locktest has no name for it
 )
 
 // A judgement is what was found about all programs of a lock. What is not promised (a fencing
 // token, to notice a loss) is judged as well: kept means that the lock does so.
 type judgement struct {
-	searches []findings.Exploration
-	tested   map[string]bool // the promises that something has put to the test
-	clock    string          // why the clock of a client was not set; empty: it was
+	searches    []findings.Exploration
+	tested      map[string]bool   // the promises that something has put to the test
+	keptOut     map[string]string // see world.keptOut
+	clock       string            // why the clock of a client was not set; empty: it was
+	uncancelled string            // why no call was cancelled; empty: calls were
+}
+
+// untested says of each promise, in the order of a report, why it may be that nothing has
+// put it to the test.
+var untested = []struct{ promise, why string }{
+	{exclusive, "in no schedule did the two lock three times"},
+	{ownerOnly, "nobody released the lock after another had got in"},
+	{survivesCrash, "nobody got in after a holder had died"},
+	{clockIndependent, "the two did not lock three times in the time that was left"},
+	{fenced, "it prints no fencing tokens"},
+	{noticesLoss, "no release of a lock that another had got said that it was lost"},
+	{survivesCancel, "nobody got in after a call had been cancelled"},
 }
 
 // verdicts says for each promise whether it is kept.
-func (f judgement) verdicts() []verify.PromiseState {
-	return []verify.PromiseState{
-		f.exclusive(), f.ownerOnly(), f.survivesCrash(), f.clockIndependent(), f.fenced(), f.noticesLoss(),
+func (f judgement) verdicts() (all []verify.PromiseState) {
+	for _, u := range untested {
+		why := u.why
+		switch u.promise {
+		case clockIndependent:
+			why = cmp.Or(f.clock, why)
+		case survivesCancel:
+			why = cmp.Or(f.uncancelled, why)
+		}
+		all = append(all, f.verdict(u.promise, why))
 	}
+	return all
 }
 
-func (f judgement) exclusive() verify.PromiseState {
-	return f.verdict(exclusive, "in no schedule did the two lock three times")
-}
-
-func (f judgement) ownerOnly() verify.PromiseState {
-	return f.verdict(ownerOnly, "nobody released the lock after another had got in")
-}
-
-func (f judgement) survivesCrash() verify.PromiseState {
-	return f.verdict(survivesCrash, "nobody got in after a holder had died")
-}
-
-func (f judgement) clockIndependent() verify.PromiseState {
-	const late = "the two did not lock three times in the time that was left"
-	return f.verdict(clockIndependent, cmp.Or(f.clock, late))
-}
-
-func (f judgement) fenced() verify.PromiseState {
-	return f.verdict(fenced, "it prints no fencing tokens")
-}
-
-// noticesLoss is broken only where it was promised: see Options.Entry. Else it is not kept.
-func (f judgement) noticesLoss() verify.PromiseState {
-	s := f.verdict(noticesLoss, "no release of a lock that another had got said that it was lost")
-	untold := slices.IndexFunc(f.searches, func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
-	if s.State != "broken" && untold >= 0 {
-		s.State = "not kept"
-		s.Why = f.searches[untold].Shows
-	}
-	return s
-}
-
-// verdict says whether a promise was broken, was never put to the test, for the reason in
-// untested, or is kept: then, too, which search has not come to its end.
-func (f judgement) verdict(promise, untested string) verify.PromiseState {
+// verdict says whether a promise was broken, was never put to the test, for the reason why,
+// or is kept: then, too, which search has not come to its end. That a loss is noticed is
+// broken only where it was promised, see Options.Entry, and else not kept.
+func (f judgement) verdict(promise, why string) verify.PromiseState {
 	s := verify.PromiseState{Promise: promise, State: "kept"}
-	broken := slices.IndexFunc(f.searches, func(e findings.Exploration) bool { return e.Broken == promise })
+	first := func(is func(findings.Exploration) bool) int { return slices.IndexFunc(f.searches, is) }
+	broken := first(func(e findings.Exploration) bool { return e.Broken == promise })
+	untold := first(func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
 	switch {
 	case broken >= 0:
 		s.State = "broken"
 		s.Why = f.searches[broken].Shows
 		return s
+	case f.keptOut[promise] != "":
+		s.State = "broken"
+		s.Why = f.keptOut[promise]
+		return s
+	case promise == noticesLoss && untold >= 0:
+		s.State = "not kept"
+		s.Why = f.searches[untold].Shows
+		return s
 	case !f.tested[promise]:
 		s.State = "unchecked"
-		s.Why = untested
+		s.Why = why
 		return s
 	}
 
 	// What only the search with a clock that is ahead shows depends on that one alone.
-	cut := slices.IndexFunc(f.searches, func(e findings.Exploration) bool {
+	cut := first(func(e findings.Exploration) bool {
 		return cutShort(e) && (e.Program == clockOff) == (promise == clockIndependent)
 	})
 	if cut >= 0 {
@@ -108,7 +111,7 @@ func cutShort(e findings.Exploration) bool {
 
 // entries are a report as it is stored: an entry for each harm, then one that says
 // how far nothing else was found.
-func (o Options) entries(r search.Result) (all []findings.Exploration) {
+func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	none := findings.Exploration{
 		Judged:  true,
 		Scheme:  process.ShellLine(o.Command...),
@@ -123,8 +126,10 @@ func (o Options) entries(r search.Result) (all []findings.Exploration) {
 			Stopped:     r.Stopped,
 		},
 	}
-	for _, kind := range o.Bounds.Kinds {
-		none.Of = append(none.Of, string(kind))
+	if o.Bounds.Kinds != nil || slices.Contains(r.kinds, explore.Cancel) {
+		for _, kind := range r.kinds {
+			none.Of = append(none.Of, string(kind))
+		}
 	}
 
 	for _, f := range r.Found {
@@ -141,7 +146,7 @@ func (o Options) Entry(of findings.Exploration, f search.Found) findings.Explora
 	return of
 }
 
-// brokenBy is the promise of a lock that a harm breaks.
+// brokenBy is the promise of a lock that a harm breaks; but see keptOutBreaks.
 var brokenBy = map[verify.Harm]string{
 	verify.TwoHolders:    exclusive,
 	verify.FreedAnothers: ownerOnly,
@@ -154,7 +159,8 @@ var brokenBy = map[verify.Harm]string{
 // loss untold by a lock that does not promise to tell.
 func (o Options) broken(program string, f search.Found) string {
 	promise := brokenBy[f.Harm]
-	buys := slices.Contains(Markets(), program)
+	buys := slices.Contains(MarketNames(), program)
+
 	switch {
 	case f.Harm == "" || f.Harm == verify.NoHarm:
 		return promise
@@ -162,8 +168,8 @@ func (o Options) broken(program string, f search.Found) string {
 		return "no item is sold twice, and no coin is lost"
 	case program == clockOff && promise != "":
 		return clockIndependent
-	case f.Harm == verify.LockedOut && f.Faults == 0:
-		return "who waits gets in"
+	case f.Harm == verify.LockedOut:
+		return keptOutBreaks(f.Struck)
 	case f.Harm == verify.NotTold && o.NoticesLoss:
 		return noticesLoss
 	}

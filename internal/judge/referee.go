@@ -26,6 +26,8 @@ type referee struct {
 	acquisitions int
 	contended    bool   // a client has asked for the lock while the other one held it
 	orphaned     bool   // a holder has died
+	cancels      int    // how many calls were cancelled
+	unanswered   bool   // such a call did not say what it has done
 	lastReleased string // who has released since a client acquired; empty: nobody has
 	fence        int64  // the largest token so far
 }
@@ -37,7 +39,8 @@ const (
 	acquiring phase = iota // or buying
 	holding
 	releasing
-	ended // or dead
+	unreleased // its release was cancelled, may have been executed, and is to be repeated
+	ended      // or dead
 )
 
 // A claim is what a referee knows of a client.
@@ -56,6 +59,10 @@ type claim struct {
 	// What sent was when the client was stopped while it took the lock: its lease may have
 	// begun then. Zero: it was not stopped.
 	sentBeforePause time.Time
+
+	cancelled bool // the call that is under way
+	// An earlier release of what it now releases was cancelled: it may have freed the lock.
+	repeats bool
 }
 
 // newReferee is the referee of clients that are to lock twice and once.
@@ -70,9 +77,9 @@ func newReferee(w *world) *referee {
 // other is the claim of the other client.
 func (r *referee) other(client int) *claim { return r.claims[1-client] }
 
-// held reports whether a client holds the lock, as far as it was told.
+// held reports whether a client holds the lock, as far as it was told, or may hold it.
 func (r *referee) held() bool {
-	return slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase == holding })
+	return slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase == holding || c.phase == unreleased })
 }
 
 // allEnded reports whether all clients have ended.
@@ -117,7 +124,28 @@ func (r *referee) pauses(client int) {
 func (r *referee) hears(client int, answer string) { r.claims[client].answer = answer }
 
 // leaves notes that a client is told to release the lock.
-func (r *referee) leaves(client int) { r.claims[client].phase = releasing }
+func (r *referee) leaves(client int) {
+	c := r.claims[client]
+	c.repeats = c.phase == unreleased
+	c.phase = releasing
+	c.cancelled = false
+}
+
+// cancelsCall notes that the call of a client is cancelled.
+func (r *referee) cancelsCall(client int) {
+	r.claims[client].cancelled = true
+	r.cancels++
+}
+
+// failsToRelease notes that a release was cancelled, and does not say what it has done.
+// From now on the client is not inside: it may have freed the lock. Nor is another one kept
+// out before it has released again: it may still hold the lock, and renew it.
+func (r *referee) failsToRelease(client int) {
+	c := r.claims[client]
+	r.lastReleased = c.name
+	r.unanswered = true
+	c.phase = unreleased
+}
 
 // ends notes that a client does no more.
 func (r *referee) ends(client int) { r.claims[client].phase = ended }
@@ -130,7 +158,10 @@ func (r *referee) dies(client int) {
 // takesAgain notes that a client takes the lock from the beginning.
 func (r *referee) takesAgain(client int) {
 	c := r.claims[client]
+	r.unanswered = r.unanswered || c.phase == acquiring && c.cancelled
 	c.phase = acquiring
+	c.cancelled = false
+	c.repeats = false
 	c.sentBeforePause = time.Time{}
 	c.firstRequest = ""
 }
@@ -146,6 +177,7 @@ func (r *referee) acquires(client int, token string) {
 	r.acquisitions++
 	r.testedIf(exclusive, r.acquisitions == takes && r.contended)
 	r.testedIf(survivesCrash, r.orphaned)
+	r.testedIf(survivesCancel, r.unanswered)
 
 	if r.other(client).phase == holding {
 		r.twoHold(c, r.other(client))
@@ -169,6 +201,7 @@ func (r *referee) twoHold(c, holder *claim) {
 		harm = verify.FreedAnothers
 		how += ", after a release by " + r.lastReleased
 	}
+
 	r.harm(harm, c.name+" enters while "+holder.name+" is inside"+how)
 }
 
@@ -185,7 +218,7 @@ func (r *referee) releases(client int, word string) {
 	r.lastReleased = c.name
 
 	hadLost := other.acquired.After(c.acquired) && other.acquired.After(c.leaseEnds)
-	if hadLost {
+	if hadLost && !c.repeats {
 		r.testedIf(noticesLoss, word == program.Lost)
 		// It locks again, and would get in if it had freed the other's lock.
 		r.testedIf(ownerOnly, other.phase == holding && c.left > 1)

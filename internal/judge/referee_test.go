@@ -45,6 +45,37 @@ func TestReferee(t *testing.T) {
 			take(bob, "")
 			r.releases(alice, program.Released)
 		}, []verify.Harm{verify.Outlived, verify.NotTold}},
+		{"a release that was cancelled, and had freed the lock", time.Hour, func() {
+			take(alice, "")
+			r.leaves(alice)
+			r.cancelsCall(alice)
+			r.failsToRelease(alice)
+			take(bob, "")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+		}, nil},
+		{"its repetition frees another's", time.Hour, func() {
+			take(alice, "")
+			r.leaves(alice)
+			r.cancelsCall(alice)
+			r.failsToRelease(alice)
+			take(bob, "")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+			take(alice, "")
+		}, []verify.Harm{verify.FreedAnothers}},
+		{"who waits until a release is repeated", 1, func() {
+			take(alice, "")
+			r.leaves(alice)
+			r.cancelsCall(alice)
+			r.failsToRelease(alice)
+			r.waits(bob, time.Hour)
+		}, nil},
+		{"kept out by what a cancelled call has left", 1, func() {
+			r.cancelsCall(alice)
+			r.takesAgain(alice)
+			r.waits(alice, time.Hour)
+		}, []verify.Harm{verify.LockedOut}},
 		{"a token twice", 1, func() { take(alice, "7"); r.ends(alice); take(bob, "7") }, []verify.Harm{verify.FenceRepeats}},
 		{"kept out", 1, func() { r.waits(bob, time.Hour) }, []verify.Harm{verify.LockedOut}},
 		{"who waits for a holder", 1, func() { take(alice, ""); r.waits(bob, time.Hour) }, nil},

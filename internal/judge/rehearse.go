@@ -134,6 +134,7 @@ func (w *world) expect(c *client, limit time.Duration, words, request string) er
 // has ended. A take that times out is asked for again.
 func (w *world) ask(c *client, limit time.Duration, request string) (program.Output, error) {
 	c.tell(request)
+
 	for end := time.After(limit); ; {
 		select {
 		case e := <-w.events:

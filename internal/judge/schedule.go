@@ -87,7 +87,7 @@ func (s *schedule) play(choose search.Chooser) error {
 			continue
 		}
 
-		choice, err := choose(options, s.pending())
+		choice, err := choose(search.ChoicePoint{Options: options, Pending: s.pending()})
 		err = errors.Join(err, s.failed, context.Cause(s.ctx))
 		if err != nil {
 			return err
@@ -146,7 +146,8 @@ func (s *schedule) settle() {
 // busy reports whether a client may still do something without being chosen.
 func (s *schedule) busy(c *client) bool {
 	phase := s.claim(c).phase
-	if !c.runs() || len(c.waiting) > 0 || phase == holding || phase == ended {
+	waitsToLeave := phase == holding || phase == unreleased
+	if !c.runs() || len(c.waiting) > 0 || waitsToLeave || phase == ended {
 		return false
 	}
 	return s.idle.busy(c.number, c.process)
@@ -156,6 +157,7 @@ func (s *schedule) busy(c *client) bool {
 func (s *schedule) handle(e event) {
 	c := e.client
 	s.idle.restart(c.number)
+
 	switch {
 	case e.held != nil && c.process == nil:
 		e.held.Drop()
@@ -192,6 +194,9 @@ func (s *schedule) hear(c *client, answer program.Output) {
 	want, wasAsked := expected[s.claim(c).phase]
 	if !wasAsked {
 		return
+	}
+	if s.claim(c).cancelled {
+		want.answers += " " + program.Cancelled
 	}
 	if err := answer.Expect(want.answers); err != nil {
 		s.failed = c.wrong(want.request, err)
@@ -232,9 +237,16 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 	s.referee.acquires(c.number, token)
 }
 
-// hearRelease notes what a client says of its release. It locks again if that is left.
+// hearRelease notes what a client says of its release. It locks again if that is left, or
+// releases again if the release was cancelled.
 func (s *schedule) hearRelease(c *client, answer program.Output) {
 	s.showAnswer(c, answer)
+	failed := answer.Expect(program.ReleaseFailures) == nil
+	if failed && s.claim(c).cancelled {
+		s.referee.failsToRelease(c.number)
+		return
+	}
+
 	s.referee.releases(c.number, answer.Word())
 	if s.claim(c).left > 0 {
 		s.acquireAgain(c)
@@ -267,6 +279,9 @@ func (s *schedule) finish() {
 		s.audit()
 	case slices.ContainsFunc(s.steps, search.Choice.IsFault):
 		s.checkRecovery()
+	}
+	if s.referee.cancels > 0 && len(s.referee.harms) > 0 {
+		s.startAnew()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/search"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -38,8 +38,18 @@ type world struct {
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
-	tested    map[string]bool      // the promises that something has put to the test
-	confirmed map[verify.Harm]bool // harms that have come a second time
+	tested    map[string]bool // the promises that something has put to the test
+	confirmed map[cause]bool  // what has come a second time
+	// What shows that a client was kept out, by the promise that this breaks: the search
+	// reports one schedule for each harm, and this one may break several promises.
+	keptOut map[string]string
+}
+
+// A cause of a harm is what is confirmed: that a crash keeps others out shows nothing of a
+// cancelled call.
+type cause struct {
+	harm      verify.Harm
+	cancelled bool // a call was
 }
 
 // newWorld starts a server and two clients, and has them rehearse with one lease after
@@ -58,7 +68,8 @@ func newWorld(
 		program:   o.Program,
 		kinds:     o.Bounds.Kinds,
 		tested:    map[string]bool{},
-		confirmed: map[verify.Harm]bool{},
+		confirmed: map[cause]bool{},
+		keptOut:   map[string]string{},
 	}
 
 	err = w.addClients(o, guardian)
@@ -105,7 +116,7 @@ func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
 
 // openShop connects to the market of clients that buy.
 func (w *world) openShop() error {
-	market, buys := purchasers.Named(w.program)
+	market, buys := suite.MarketNamed(w.program)
 	if !buys {
 		return nil
 	}
@@ -123,6 +134,12 @@ func (w *world) Play(choose search.Chooser) (search.Played, error) {
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
 		return !w.confirm(v.Harm, played.Steps)
 	})
+	struck := slices.DeleteFunc(slices.Clone(played.Steps), func(c search.Choice) bool { return !c.IsFault() })
+	for _, v := range played.Harms {
+		if v.Harm == verify.LockedOut {
+			w.keptOut[keptOutBreaks(search.Words(struck))] = v.Text
+		}
+	}
 	return played, err
 }
 
@@ -133,11 +150,13 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 	if harm == verify.Outlived {
 		return true
 	}
-	for try := 0; try < 3 && !w.confirmed[harm]; try++ {
-		again, _ := w.playOnce(search.Follow(search.Words(steps))) // an error: it did not come
-		w.confirmed[harm] = slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
+	words := search.Words(steps)
+	of := cause{harm, slices.ContainsFunc(words, isCancel)}
+	for try := 0; try < 3 && !w.confirmed[of]; try++ {
+		again, _ := w.playOnce(search.Follow(words)) // an error: it did not come
+		w.confirmed[of] = slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
 	}
-	return w.confirmed[harm]
+	return w.confirmed[of]
 }
 
 // playOnce plays a schedule.

@@ -19,6 +19,7 @@ import (
 
 // TestOnACluster are rows on one Redis Cluster, one after the other.
 func TestOnACluster(t *testing.T) {
+	t.Parallel()
 	on := cluster{testkit.Cluster(t)}
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("FailsOver", on.failsOver)

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -32,7 +32,7 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 	if c.purchases == 0 {
 		return Measure(ctx, c.Point, c.Options)
 	}
-	limited, subject := loadtest.Limited(ctx, c.Subject, c.purchases)
+	limited, subject := subjects.Limited(ctx, c.Subject, c.purchases)
 	c.Subject = subject
 	row, err := Measure(limited, c.Point, c.Options)
 	if row.Status == stored.Interrupted && ctx.Err() == nil {
@@ -45,7 +45,7 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
 	c := on1x1(Options{
 		Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t),
-		Servers: connect.Servers{Market: s.Dialer("")},
+		Servers: connect.MarketServers{Market: s.Dialer("")},
 	})
 	c.of(subject)
 	c.buys(20)
@@ -124,7 +124,7 @@ func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) 
 		w.purchaser, w.supply = buyer(m), &endless{}
 	}
 	if m.open != nil {
-		m.open.alarms = alarm.NewTimer
+		m.open.alarms = redisconn.NewTimerAlarm
 	}
 	return m
 }
@@ -182,7 +182,7 @@ type attempt func() (market.Receipt, error)
 
 // onPurchase lets f stand before a strategy's purchases.
 func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt, error)) strategies.Spec {
-	return loadtest.Tampered(spec(t, name), func(p market.Purchaser) market.Purchaser {
+	return subjects.Tampered(spec(t, name), func(p market.Purchaser) market.Purchaser {
 		return fake{onList: p.List, onPurchase: func(ctx context.Context, o market.Order) (market.Receipt, error) {
 			return f(func() (market.Receipt, error) { return p.Purchase(ctx, o) })
 		}}

@@ -11,10 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/alarm"
-	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -26,7 +24,7 @@ import (
 func TestOtherWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []step.Name
-		o := &otherWork{lasts: 50 * time.Millisecond, alarm: alarm.NewTimer(),
+		o := &otherWork{lasts: 50 * time.Millisecond, alarm: redisconn.NewTimerAlarm(),
 			steps: func(_ context.Context, at step.Name) { seen = append(seen, at) }}
 		took := func(ctx context.Context, at step.Name) time.Duration {
 			start := time.Now()
@@ -55,7 +53,7 @@ func TestOtherWork(t *testing.T) {
 }
 
 func TestOtherWorkAllocatesNothing(t *testing.T) {
-	o := &otherWork{lasts: 10 * time.Microsecond, alarm: alarm.New()}
+	o := &otherWork{lasts: 10 * time.Microsecond, alarm: redisconn.NewAlarm()}
 	defer o.alarm.Close()
 	if n := testing.AllocsPerRun(100, func() { o.observe(t.Context(), step.BeforeWrite) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -93,56 +91,56 @@ func TestHold(t *testing.T) {
 // TestRTT: each round trip of a worker takes as long as the delay, whichever connection
 // it is on: its own, its locks', and those to servers that only its locks use.
 func TestRTT(t *testing.T) {
+	t.Parallel()
 	const rtt = 20 // ms
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		late := func(what string, conn *redis.Client) {
-			t.Helper()
-			start := time.Now()
-			testkit.Succeeds(t, conn.Ping(t.Context()).Err())
-			if took := time.Since(start); took < rtt*time.Millisecond {
-				t.Errorf("%s: a round trip took %s", what, took)
-			}
+	s := testkit.Best(t)
+	late := func(what string, conn *redis.Client) {
+		t.Helper()
+		start := time.Now()
+		testkit.Succeeds(t, conn.Ping(t.Context()).Err())
+		if took := time.Since(start); took < rtt*time.Millisecond {
+			t.Errorf("%s: a round trip took %s", what, took)
 		}
-		var envs []strategies.Env
-		c := config(t, s, loadtest.Opening(spec(t, "lua"), func(open loadtest.Opener) loadtest.Opener {
-			return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
-				envs = append(envs, env)
-				return open(env)
-			}
-		}))
-		c.RTTMS = rtt
-		c.buys(3)
-		c.Servers.Masters = []redisconn.Dialer{s.Dialer("")}
-		row, err := c.run(t.Context())
-		if err != nil || !row.Audit.OK || row.RTTMS != rtt {
-			t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
+	}
+	var envs []strategies.Env
+	c := config(t, s, subjects.WithOpener(spec(t, "lua"), func(open subjects.Opener) subjects.Opener {
+		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			envs = append(envs, env)
+			return open(env)
 		}
-		if row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt || row.Market.RoundTrips < 3 {
-			t.Errorf("a purchase took %v ms, a listing %v, in %v round trips",
-				row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
-		}
-		own := c
-		own.of(strategies.Own("own", spec(t, "lua").OpenFor))
-		row, err = own.run(t.Context())
-		if err != nil || row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt {
-			t.Errorf("over connections of its own a purchase took %v ms, a listing %v: %v",
-				row.WaitMS.P50, row.ListMS.P50, err)
-		}
+	}))
+	c.RTTMS = rtt
+	c.buys(3)
+	c.Servers.Masters = []redisconn.Dialer{s.Dialer("")}
+	row, err := c.run(t.Context())
+	if err != nil || !row.Audit.OK || row.RTTMS != rtt {
+		t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
+	}
+	if row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt || row.Market.RoundTrips < 3 {
+		t.Errorf("a purchase took %v ms, a listing %v, in %v round trips",
+			row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
+	}
+	own := c
+	own.of(strategies.Own("own", spec(t, "lua").OpenFor))
+	row, err = own.run(t.Context())
+	if err != nil || row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt {
+		t.Errorf("over connections of its own a purchase took %v ms, a listing %v: %v",
+			row.WaitMS.P50, row.ListMS.P50, err)
+	}
 
-		defer connected(t, c).close()
-		env := envs[len(envs)-1]
-		late("the worker's connection", env.Redis)
-		for what, dial := range map[string]func(context.Context) (*redis.Client, error){
-			"one for its lock":               env.NewClient,
-			"one to a lock's own server":     env.Servers.Masters[0].NewClient,
-			"one in the background, to such": env.Servers.Masters[0].Background,
-			"one that all workers share":     env.SharedClient,
-		} {
-			conn := testkit.Must(dial(t.Context()))(t)
-			late(what, conn)
-			conn.Close()
-		}
-	})
+	defer connected(t, c).close()
+	env := envs[len(envs)-1]
+	late("the worker's connection", env.Redis)
+	for what, dial := range map[string]func(context.Context) (*redis.Client, error){
+		"one for its lock":               env.NewClient,
+		"one to a lock's own server":     env.Servers.Masters[0].NewClient,
+		"one in the background, to such": env.Servers.Masters[0].Background,
+		"one that all workers share":     env.SharedClient,
+	} {
+		conn := testkit.Must(dial(t.Context()))(t)
+		late(what, conn)
+		conn.Close()
+	}
 }
 
 // Workers have numbers of their own, even if they open a user's own Purchaser.

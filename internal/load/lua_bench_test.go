@@ -15,7 +15,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -29,7 +29,7 @@ import (
 //
 //	go test ./bench -run '^$' -bench Script -benchtime 30x
 func BenchmarkScript(b *testing.B) {
-	server := loadtest.StartServer(b)
+	server := subjects.StartServer(b)
 	script := scriptOf(b, server)
 	for _, name := range []string{"lua", "lua-shared"} {
 		for _, buyers := range []int{5, 50} {

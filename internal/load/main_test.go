@@ -11,6 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redisconn.QuietLogs()
+	testkit.MaxParallel(4) // most of them wait
 	testkit.VerifyNoLeaks(m)
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/history"
-	"github.com/marketsim/marketsim/internal/load/loadtest"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -44,6 +44,7 @@ func gone(t *testing.T, s *backend.Server, keys market.Keys) {
 // TestRemoves: a run leaves nothing behind, whatever its strategy, and touches
 // nothing beside its prefix.
 func TestRemoves(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
 		for _, strategy := range strategies.All() {
@@ -68,6 +69,7 @@ func TestRemoves(t *testing.T) {
 // TestKeep: a kept market is the one that was audited, and a second run refuses
 // to trade in it.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.Keep = true
@@ -96,6 +98,7 @@ func TestKeep(t *testing.T) {
 // TestNothingStarted: a run that fails before it seeds has nothing to remove, and
 // says so by not saying otherwise.
 func TestNothingStarted(t *testing.T) {
+	t.Parallel()
 	away := errors.New("server is away")
 	c := on1x1(Options{
 		Duration: time.Second, Keys: testkit.Keys(t),
@@ -114,6 +117,7 @@ func TestNothingStarted(t *testing.T) {
 // TestStoppedEarly: a user who stops a run while it is being set up is not told
 // that it failed.
 func TestStoppedEarly(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -141,6 +145,7 @@ func TestStoppedEarly(t *testing.T) {
 // TestHistory: a row's history holds every operation that the row counts, the
 // locks, and the market's end.
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine-wallet"))
 		c.Mix, c.History = result.Mix{Sellers: 2, Buyers: 2}, t.TempDir()
@@ -187,7 +192,8 @@ func TestHistory(t *testing.T) {
 // TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was
 // asked for, and does nothing.
 func TestLiarIsCaught(t *testing.T) {
-	liar := loadtest.Tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} })
+	t.Parallel()
+	liar := subjects.Tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} })
 	c := config(t, testkit.Embedded(t), liar)
 	row, err := c.run(t.Context())
 	if err != nil || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems != 2 {
@@ -197,6 +203,7 @@ func TestLiarIsCaught(t *testing.T) {
 
 // TestHistoryOfAMarketThatIsGone: a history without an end gets no verdict.
 func TestHistoryOfAMarketThatIsGone(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	c := config(t, s, onPurchase(t, "watch", func(attempt) (market.Receipt, error) {
 		s.Close()
@@ -214,6 +221,7 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 // TestHistoryOfARowThatDidNotBegin: what recorded nothing leaves nothing, and a row
 // may be recorded in its place.
 func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
+	t.Parallel()
 	c := config(t, testkit.Embedded(t), spec(t, "fine"))
 	c.History = t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -239,6 +247,7 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 // TestKeysLost: what the server did is no verdict on a strategy, and nothing of
 // the run stays behind.
 func TestKeysLost(t *testing.T) {
+	t.Parallel()
 	do := func(t *testing.T, s *backend.Server, commands ...[]any) {
 		conn := testkit.Dial(t, s)
 		defer conn.Close()
@@ -278,6 +287,7 @@ func TestKeysLost(t *testing.T) {
 		}, "it was started again during the row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Local(t, "--maxmemory-policy", "allkeys-random")
 			var purchases atomic.Int64
 			var lost time.Time
@@ -316,6 +326,7 @@ func TestKeysLost(t *testing.T) {
 // TestEvictionOfOthers: a row whose audit finds nothing wrong has a verdict, and says
 // that its locks may have gone.
 func TestEvictionOfOthers(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t, "--maxmemory-policy", "volatile-ttl")
 	conn := testkit.Dial(t, s)
 	conn.Set(t.Context(), "neighbour", "x", time.Hour)
@@ -338,11 +349,11 @@ func TestEvictionOfOthers(t *testing.T) {
 // What another server has evicted, which took the place of the market's, was
 // not the market's.
 func TestEvictionsOfAnotherServer(t *testing.T) {
-	m := &rowMarket{kept: keeping{process: "first", evicted: 5}}
-	if n := m.evictions(keeping{process: "first", evicted: 7}); n != 2 {
+	m := &rowMarket{atStart: serverState{process: "first", evicted: 5}}
+	if n := m.evictions(serverState{process: "first", evicted: 7}); n != 2 {
 		t.Errorf("the same server has evicted %d, want 2", n)
 	}
-	if n := m.evictions(keeping{process: "second", evicted: 7}); n != 0 {
+	if n := m.evictions(serverState{process: "second", evicted: 7}); n != 0 {
 		t.Errorf("another server has evicted %d of the market's keys, want 0", n)
 	}
 }

@@ -58,8 +58,8 @@ type Options struct {
 	Seed uint64
 
 	Keys    market.Keys
-	Servers connect.Servers // where the market is, and the locks
-	Keep    bool            // leave the market in Redis
+	Servers connect.MarketServers // where the market is, and the locks
+	Keep    bool                  // leave the market in Redis
 	// The server ends with the run: keys may stay, and a row looks for those
 	// that nobody declared.
 	Private bool

@@ -32,7 +32,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	o.History = ""
 
 	// Of the seller's second listing.
-	acquired := step.HoldEach(nil, step.Point{At: step.Acquired, After: step.Written})
+	acquired := step.HoldEach(nil, step.Breakpoint{At: step.Acquired, After: step.Written})
 	waiting := step.Hold(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
 	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
@@ -51,7 +51,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 
 	m := newMeasurement(p, o)
 	var row result.Row
-	err = m.market.removable(ctx)
+	err = m.market.checkRemovable(ctx)
 	if err == nil {
 		row, err = m.drive(ctx, func() (err error) {
 			refused, err = m.rehearse(allowed, acquired, waiting)
@@ -103,14 +103,15 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries removing where nothing is (else marketstore.ErrOccupied), and whether
+// checkRemovable tries removing where nothing is (else marketstore.ErrOccupied), and whether
 // the server has all commands.
-func (m *rowMarket) removable(ctx context.Context) error {
+func (m *rowMarket) checkRemovable(ctx context.Context) error {
 	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+
 	_, err = marketstore.ReadNote(ctx, conn.Client, m.Keys)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
@@ -123,6 +124,7 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	if found || n > 0 {
 		return fmt.Errorf("%w: a market is open under %s", marketstore.ErrOccupied, m.Keys.Prefix())
 	}
+
 	// A key that nobody uses, because others may be opening a market.
 	if err := conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err(); err != nil {
 		return err

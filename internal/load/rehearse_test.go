@@ -17,6 +17,7 @@ import (
 )
 
 func TestRehearse(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
@@ -58,6 +59,7 @@ func rehearseAtOnce(t *testing.T, c plan) error {
 // once and leaves nothing behind. It names the command, but Redis 7.0 does not
 // name one that a script calls.
 func TestRehearseDenied(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
 	always := []string{"exists", "unlink", "hgetall", "hsetnx", "hset", "hincrby", "sadd", "zrandmember", "zscore", "hget",
@@ -89,6 +91,7 @@ func TestRehearseDenied(t *testing.T) {
 
 // TestRehearseInterrupted: the user may stop a rehearsal, too, and nothing is left.
 func TestRehearseInterrupted(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -106,6 +109,7 @@ func TestRehearseInterrupted(t *testing.T) {
 // TestRehearseOthersMarket: a market that somebody opens while a rehearsal
 // begins is not touched.
 func TestRehearseOthersMarket(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		theirs := market.Opening{Accounts: 2, Funds: 7, Strategy: "fine"}
@@ -132,6 +136,7 @@ func TestRehearseOthersMarket(t *testing.T) {
 
 // TestRehearseBroken: what is wrong with one client alone is found before the load starts.
 func TestRehearseBroken(t *testing.T) {
+	t.Parallel()
 	s := testkit.Embedded(t)
 	lazy := func(attempt) (market.Receipt, error) {
 		return market.Receipt{}, nil
@@ -171,6 +176,7 @@ func TestRehearseBroken(t *testing.T) {
 // A lock that notifies its waiters needs channels, which only a worker that waits uses,
 // and a release that somebody waits for.
 func TestRehearsalNeedsChannels(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	for without, channels := range map[string]string{"channels": "resetchannels", "subscribe": "&*"} {
 		c := config(t, s, spec(t, "coarse:redisson:timeout=10m"))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/alarm"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -44,6 +44,7 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 		there := w.since(began)
 		w.tally.present += m.window.clip(there.start, there.end)
 	}()
+
 	for !m.window.stopped.Load() {
 		short := false
 		for _, o := range m.listings(ctx, w) {
@@ -193,7 +194,7 @@ type openLoop struct {
 	schedule     schedule
 	slo          int64 // ns
 	sellersPause time.Duration
-	alarms       func() alarm.Alarm
+	alarms       func() redisconn.Alarm
 }
 
 func newOpenLoop(p result.Point, o Options) *openLoop {
@@ -204,14 +205,14 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 		schedule:     schedule{rate: p.Rate, seed: o.Seed},
 		slo:          int64(cmp.Or(o.SLO, math.MaxInt64)),
 		sellersPause: min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks),
-		alarms:       alarm.New,
+		alarms:       redisconn.NewAlarm,
 	}
 }
 
 type openBuyer struct {
 	m      *measurement
 	w      *worker
-	alarm  alarm.Alarm
+	alarm  redisconn.Alarm
 	offers []market.Order // listings that it has not tried yet
 }
 
@@ -311,13 +312,14 @@ func (b *openBuyer) glance(ctx context.Context) bool {
 	return len(b.offers) > 0
 }
 
-func (o *openLoop) report(m *measurement, t *tally) *result.Open {
+func (o *openLoop) report(m *measurement, t *tally) *result.OpenLoop {
 	if o == nil {
 		return nil
 	}
+
 	n := &t.count
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
-	return &result.Open{
+	return &result.OpenLoop{
 		Due:     all,
 		Done:    n[fulfilledInTime],
 		Backlog: all - n[fulfilledInTime] - n[givenUpInTime],

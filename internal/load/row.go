@@ -168,8 +168,8 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 
 	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
 	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
-	silent := m.market.silent
-	warn(silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
+	silent := m.market.longestSilence
+	warn(silent > silenceLimit(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
 	warn(withoutPurchase(r), result.NothingBought, 0)
 
 	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
@@ -195,6 +195,7 @@ func latency(t *durations) result.Latency {
 	if n == 0 {
 		return result.Latency{}
 	}
+
 	percentile := func(perMille int64) float64 {
 		return min(inMS(t.longest), float64(nearestRank(t.histogram, perMille))/1000)
 	}

@@ -13,8 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
@@ -111,7 +109,7 @@ func TestContendedOrders(t *testing.T) {
 	count.ordered(s, traffic{}, market.Receipt{}, nil)
 	var r result.Row
 	(&measurement{market: new(rowMarket)}).fill(&r, count)
-	metric := metric.ByName("given_up_share")
+	metric := runs.MetricByName("given_up_share")
 	if share := metric.Of(&r); r.Refused["contended"] != 4 || r.ContendedOrders() != 1 || share != 0.5 {
 		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2", r.ContendedOrders(), r.Refused, share)
 	}
@@ -133,31 +131,31 @@ func TestMemory(t *testing.T) {
 // TestHistogram: what is stored tells the same as the numbers beside it, and is
 // read as it was written.
 func TestHistogram(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		c := config(t, s, spec(t, "fine"))
-		c.Mix = mix5x5
-		c.buys(300)
-		row := testkit.Must(c.run(t.Context()))(t)
-		decoded := testkit.Must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
-		p99 := float64(nearestRank(decoded, 990)) / 1000
-		if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
-			t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)
-		}
-		if row.Commands == nil || *row.Commands < row.Market.Commands {
-			t.Errorf("%v commands of all workers, and %+v of purchases", row.Commands, row.Market)
-		}
-		w := row.WaitMS
-		ascending := slices.IsSorted([]float64{w.P50, w.P90, w.P99, w.P999, w.Max})
-		if w.Count != 300 || w.P50 <= 0 || !ascending || w.Mean > w.Max {
-			t.Errorf("waits out of order: %+v", w)
-		}
-		want := &runs.Run{Schema: runs.Schema, Status: stored.Complete, Rows: []result.Row{row}}
-		var file bytes.Buffer
-		testkit.Succeeds(t, want.Write(&file))
-		if got, err := runs.Read(&file); err != nil || !reflect.DeepEqual(got.Rows, want.Rows) {
-			t.Errorf("read %+v, %v, want %+v", got, err, want)
-		}
-	})
+	t.Parallel()
+	s := testkit.Best(t)
+	c := config(t, s, spec(t, "fine"))
+	c.Mix = mix5x5
+	c.buys(300)
+	row := testkit.Must(c.run(t.Context()))(t)
+	decoded := testkit.Must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
+	p99 := float64(nearestRank(decoded, 990)) / 1000
+	if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
+		t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)
+	}
+	if row.Commands == nil || *row.Commands < row.Market.Commands {
+		t.Errorf("%v commands of all workers, and %+v of purchases", row.Commands, row.Market)
+	}
+	w := row.WaitMS
+	ascending := slices.IsSorted([]float64{w.P50, w.P90, w.P99, w.P999, w.Max})
+	if w.Count != 300 || w.P50 <= 0 || !ascending || w.Mean > w.Max {
+		t.Errorf("waits out of order: %+v", w)
+	}
+	want := &runs.Run{Schema: runs.Schema, Status: stored.Complete, Rows: []result.Row{row}}
+	var file bytes.Buffer
+	testkit.Succeeds(t, want.Write(&file))
+	if got, err := runs.Read(&file); err != nil || !reflect.DeepEqual(got.Rows, want.Rows) {
+		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
 }
 
 // TestNothingBought: a row without a purchase has a warning, unless the buyers could not
@@ -179,7 +177,7 @@ func TestNothingBought(t *testing.T) {
 			true, true,
 		},
 		"leases are too short": {result.Row{Seconds: 1, Refused: refused(market.ErrLockLost)}, true, true},
-		"nothing was due":      {row: result.Row{Seconds: 1, Open: &result.Open{}}},
+		"nothing was due":      {row: result.Row{Seconds: 1, Open: &result.OpenLoop{}}},
 		"only buyers": {
 			result.Row{
 				Seconds: 1,

@@ -36,10 +36,11 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
 	}
+
 	m := newMeasurement(p, o)
 	row, err := m.drive(ctx, func() error {
 		m.work(ctx)
-		return m.market.unserved(m.window.failure)
+		return m.market.explain(m.window.failure)
 	})
 	row.Trial = max(o.Trial, 1)
 	if err != nil {
@@ -64,7 +65,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 		}
 	}()
 
-	err = m.market.unserved(m.prepare(ctx))
+	err = m.market.explain(m.prepare(ctx))
 	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
 			m.window.stop(stored.Interrupted)

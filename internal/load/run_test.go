@@ -53,6 +53,7 @@ func TestRefused(t *testing.T) {
 // TestFatal: what only the environment can have caused stops the row, and what
 // was measured is kept.
 func TestFatal(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for _, c := range []struct {
 			name    string
@@ -95,6 +96,7 @@ func failAt(t *testing.T, n int, cause error) strategies.Spec {
 // TestSettled: a purchase that was made although the client was not told is
 // found by the audit, and not lost.
 func TestSettled(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		told := onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 			r, err := next()
@@ -117,6 +119,7 @@ func TestSettled(t *testing.T) {
 // know of it, or the audit would not pass. The user stops the row after 50
 // purchases, before the warm-up is over.
 func TestWarmupIsAudited(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -146,48 +149,49 @@ func TestWarmupIsAudited(t *testing.T) {
 
 // TestBroke: the row ends when nobody can buy any more, and says so.
 func TestBroke(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 2, Buyers: 3}} {
-			c := config(t, s, spec(t, "fine"))
-			c.Mix, c.Funds = mix, 200
-			c.timed(time.Hour)
-			row, err := c.run(t.Context())
-			if err != nil || row.Status != stored.Complete || !row.Audit.OK {
-				t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
-			}
-			_, is := warned(row, result.AllBroke)
-			if !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
-				t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut", mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
-			}
+	t.Parallel()
+	s := testkit.Best(t)
+	for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 2, Buyers: 3}} {
+		c := config(t, s, spec(t, "fine"))
+		c.Mix, c.Funds = mix, 200
+		c.timed(time.Hour)
+		row, err := c.run(t.Context())
+		if err != nil || row.Status != stored.Complete || !row.Audit.OK {
+			t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
 		}
-	})
+		_, is := warned(row, result.AllBroke)
+		if !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
+			t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut", mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
+		}
+	}
 }
 
 // TestWallets: three buyers who spend 300 coins from one account spend 300, not 900.
 func TestWallets(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		c := config(t, s, spec(t, "fine-wallet"))
-		c.Mix, c.Wallets, c.Funds, c.Keep = result.Mix{Sellers: 2, Buyers: 3}, 1, 300, true
-		c.timed(time.Hour)
-		row, err := c.run(t.Context())
-		if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
-			t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
+	t.Parallel()
+	s := testkit.Best(t)
+	c := config(t, s, spec(t, "fine-wallet"))
+	c.Mix, c.Wallets, c.Funds, c.Keep = result.Mix{Sellers: 2, Buyers: 3}, 1, 300, true
+	c.timed(time.Hour)
+	row, err := c.run(t.Context())
+	if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
+		t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
+	}
+	market := testkit.Must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
+	if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
+		t.Errorf("funds %v, %d items with the buyers' account, bought %d",
+			market.Funds, len(market.Inventory[3]), row.Bought)
+	}
+	for _, key := range under(t, s, c.Keys.Prefix()+"users:") {
+		if strings.HasSuffix(key, ":4") {
+			t.Errorf("%s: a fourth account", key)
 		}
-		market := testkit.Must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
-		if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
-			t.Errorf("funds %v, %d items with the buyers' account, bought %d",
-				market.Funds, len(market.Inventory[3]), row.Bought)
-		}
-		for _, key := range under(t, s, c.Keys.Prefix()+"users:") {
-			if strings.HasSuffix(key, ":4") {
-				t.Errorf("%s: a fourth account", key)
-			}
-		}
-	})
+	}
 }
 
 // TestPrivateServerDies: keys on a server that ends with the run are nobody's trouble.
 func TestPrivateServerDies(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 		if err := s.Kill(); err != nil {
@@ -204,6 +208,7 @@ func TestPrivateServerDies(t *testing.T) {
 // TestUndeclaredKeys: a key that the subject does not list would stay on a user's
 // server, and is found on ours.
 func TestUndeclaredKeys(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
 	c := config(t, s, onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {

@@ -63,10 +63,10 @@ func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, e
 	return funds, nil
 }
 
-// glance is how many listings a worker looks at in one go. In an open loop they are so
+// glanceLength is how many listings a worker looks at in one go. In an open loop they are so
 // few that most are still there when a buyer comes to the last one, although the other
 // buyers buy as many meanwhile.
-func (m *rowMarket) glance() int {
+func (m *rowMarket) glanceLength() int {
 	if m.point.Rate == 0 {
 		return glanceSize
 	}
@@ -89,6 +89,10 @@ func listings(p result.Point) int {
 // divided among the sellers or, if items circulate, among the buyers. The strategy has no
 // part in it: a million items would take it longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
+	if m.stock == 0 {
+		return nil
+	}
+
 	var owners []*worker
 	hot := min(m.point.Hot, wallets(m.point)) // owners: each has an account of its own
 	for _, w := range workers {
@@ -96,14 +100,13 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 			owners = append(owners, w)
 		}
 	}
-	if m.stock == 0 {
-		return nil
-	}
+
 	conn, err := m.Servers.Market.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+
 	for i, w := range owners {
 		// equal parts
 		for left := (m.stock + len(owners) - 1 - i) / len(owners); left > 0; left -= market.BatchSize {

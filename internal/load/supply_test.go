@@ -32,52 +32,52 @@ func hotConfig(t testing.TB, s *backend.Server, subject strategies.Spec, items, 
 // is counted. Sellers go on with what is left of their last batch, and an open loop
 // keeps up what it begins with.
 func TestListingsUp(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for name, c := range map[string]struct {
-			mix  result.Mix
-			load result.Load
-			want []int // listings by account
-		}{
-			"usual":         {result.Mix{Sellers: 2, Buyers: 3}, result.Load{}, []int{96, 96, 0, 0, 0}},
-			"open":          {result.Mix{Sellers: 2, Buyers: 3}, result.Load{Rate: 1}, []int{500, 500, 0, 0, 0}},
-			"stock":         {result.Mix{Sellers: 2, Buyers: 1}, result.Load{Stock: 4050}, []int{2025, 2025, 0}},
-			"empty":         {mix1x1, result.Load{Empty: true}, []int{0, 0}},
-			"hot":           {result.Mix{Buyers: 3}, result.Load{Hot: 5}, []int{2, 2, 1}},
-			"one hot":       {result.Mix{Buyers: 3}, result.Load{Hot: 1}, []int{1, 0, 0}},
-			"many hot":      {result.Mix{Buyers: 2}, result.Load{Hot: 2500}, []int{1250, 1250}},
-			"hot, 2 owners": {result.Mix{Buyers: 4}, result.Load{Hot: 5, Wallets: 2}, []int{3, 2}},
-		} {
-			p := config(t, s, spec(t, "fine"))
-			p.timed(time.Second)
-			p.Mix, p.Load = c.mix, c.load
-			m := newMeasurement(p.Point, p.Options)
-			row, err := m.drive(t.Context(), func() error {
-				found, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), p.Keys, len(c.want))
-				if err != nil {
-					return err
-				}
-				listed := make([]int, len(c.want))
-				for member, price := range found.Listings {
-					_, seller, err := market.ParseMember(member)
-					if err != nil || price < minPrice || price > maxPrice {
-						t.Errorf("%s: listing %s at %d, %v", name, member, price, err)
-					}
-					listed[seller-1]++
-				}
-				if !slices.Equal(listed, c.want) || m.market.stock != len(found.Listings) {
-					t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.market.stock)
-				}
-				for _, w := range m.sellers {
-					err = errors.Join(err, w.listNext(t.Context()))
-				}
+	t.Parallel()
+	s := testkit.Best(t)
+	for name, c := range map[string]struct {
+		mix  result.Mix
+		load result.Load
+		want []int // listings by account
+	}{
+		"usual":         {result.Mix{Sellers: 2, Buyers: 3}, result.Load{}, []int{96, 96, 0, 0, 0}},
+		"open":          {result.Mix{Sellers: 2, Buyers: 3}, result.Load{Rate: 1}, []int{500, 500, 0, 0, 0}},
+		"stock":         {result.Mix{Sellers: 2, Buyers: 1}, result.Load{Stock: 4050}, []int{2025, 2025, 0}},
+		"empty":         {mix1x1, result.Load{Empty: true}, []int{0, 0}},
+		"hot":           {result.Mix{Buyers: 3}, result.Load{Hot: 5}, []int{2, 2, 1}},
+		"one hot":       {result.Mix{Buyers: 3}, result.Load{Hot: 1}, []int{1, 0, 0}},
+		"many hot":      {result.Mix{Buyers: 2}, result.Load{Hot: 2500}, []int{1250, 1250}},
+		"hot, 2 owners": {result.Mix{Buyers: 4}, result.Load{Hot: 5, Wallets: 2}, []int{3, 2}},
+	} {
+		p := config(t, s, spec(t, "fine"))
+		p.timed(time.Second)
+		p.Mix, p.Load = c.mix, c.load
+		m := newMeasurement(p.Point, p.Options)
+		row, err := m.drive(t.Context(), func() error {
+			found, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), p.Keys, len(c.want))
+			if err != nil {
 				return err
-			})
-			if err != nil || !row.Audit.OK || row.Listed != 0 || row.ListMS.Count != 0 {
-				t.Errorf("%s: %v, audit %+v, %d listings counted", name, err, row.Audit, row.Listed)
 			}
-			gone(t, s, p.Keys)
+			listed := make([]int, len(c.want))
+			for member, price := range found.Listings {
+				_, seller, err := market.ParseMember(member)
+				if err != nil || price < minPrice || price > maxPrice {
+					t.Errorf("%s: listing %s at %d, %v", name, member, price, err)
+				}
+				listed[seller-1]++
+			}
+			if !slices.Equal(listed, c.want) || m.market.stock != len(found.Listings) {
+				t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.market.stock)
+			}
+			for _, w := range m.sellers {
+				err = errors.Join(err, w.listNext(t.Context()))
+			}
+			return err
+		})
+		if err != nil || !row.Audit.OK || row.Listed != 0 || row.ListMS.Count != 0 {
+			t.Errorf("%s: %v, audit %+v, %d listings counted", name, err, row.Audit, row.Listed)
 		}
-	})
+		gone(t, s, p.Keys)
+	}
 }
 
 // TestHotItemsCirculate: with every strategy buyers sell each other what they buy,
@@ -85,39 +85,39 @@ func TestListingsUp(t *testing.T) {
 // One item does for 64 buyers.
 func TestHotItemsCirculate(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for _, name := range []string{
-			"watch", "coarse", "fine-wallet", "fine:set-px:write=fused", "lua-shared", "lua:idempotent=on",
-		} {
-			for _, c := range []struct {
-				items, buyers, wallets int
-				purchases              int
-			}{{1, 1, 0, 40}, {1, 64, 0, 10}, {7, 3, 0, 40}, {3, 4, 2, 40}} {
-				if c.wallets > 0 && strings.HasPrefix(name, "fine:") {
-					continue // it protects no account that two buyers spend from
-				}
-				row := hotConfig(t, s, spec(t, name), c.items, c.buyers)
-				row.Wallets = c.wallets
-				row.buys(c.purchases)
-				got, err := row.run(t.Context())
-				if err != nil || got.Status != stored.Complete || !got.Audit.OK {
-					t.Fatalf("%s: %s, %v, audit %+v", row.Name(), got.Status, err, got.Audit)
-				}
-				// A buyer lists what it bought last after the row.
-				listedWrong := got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers)
-				if got.Bought != int64(c.purchases) || listedWrong || got.Unknown != 0 {
-					t.Errorf("%s: %d bought, %d listed again, %d unknown; want %d, as many, 0", row.Name(), got.Bought, got.Listed,
-						got.Unknown, c.purchases)
-				}
-				gone(t, s, row.Keys)
+	s := testkit.Best(t)
+	for _, name := range []string{
+		"watch", "coarse", "fine-wallet", "fine:set-px:write=fused", "lua-shared", "lua:idempotent=on",
+	} {
+		for _, c := range []struct {
+			items, buyers, wallets int
+			purchases              int
+		}{{1, 1, 0, 40}, {1, 64, 0, 10}, {7, 3, 0, 40}, {3, 4, 2, 40}} {
+			if c.wallets > 0 && strings.HasPrefix(name, "fine:") {
+				continue // it protects no account that two buyers spend from
 			}
+			row := hotConfig(t, s, spec(t, name), c.items, c.buyers)
+			row.Wallets = c.wallets
+			row.buys(c.purchases)
+			got, err := row.run(t.Context())
+			if err != nil || got.Status != stored.Complete || !got.Audit.OK {
+				t.Fatalf("%s: %s, %v, audit %+v", row.Name(), got.Status, err, got.Audit)
+			}
+			// A buyer lists what it bought last after the row.
+			listedWrong := got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers)
+			if got.Bought != int64(c.purchases) || listedWrong || got.Unknown != 0 {
+				t.Errorf("%s: %d bought, %d listed again, %d unknown; want %d, as many, 0", row.Name(), got.Bought, got.Listed,
+					got.Unknown, c.purchases)
+			}
+			gone(t, s, row.Keys)
 		}
-	})
+	}
 }
 
 // TestHotItemSoldTwice: two buyers of an item hold it in their hands at once,
 // and the audit says so.
 func TestHotItemSoldTwice(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "unsafe"), 1, 2)
 		c.buys(2)
@@ -241,6 +241,7 @@ func (s someTimes) browse(_ context.Context, orders []market.Order, buyer market
 // TestHotHistory: the history of items that circulate is one that has an order,
 // and holds every listing.
 func TestHotHistory(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "fine"), 2, 3)
 		c.History = t.TempDir()

@@ -47,28 +47,28 @@ func connected(t testing.TB, c plan) *measurement {
 //     and the release as printed: WATCH; GET; MULTI, DEL, EXEC.
 //   - fine-wallet: a second SETNX and a second release.
 func TestRoundTrips(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for name, want := range map[string]result.Traffic{
-			"watch":       {RoundTrips: 4, Commands: 9},
-			"unsafe":      {RoundTrips: 7, Commands: 7},
-			"coarse":      {RoundTrips: 6, Commands: 16},
-			"fine":        {RoundTrips: 6, Commands: 16},
-			"fine-wallet": {RoundTrips: 10, Commands: 22},
-		} {
-			for _, subject := range []strategies.Spec{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
-				c := config(t, s, subject)
-				row := inTurn(t, c)
-				if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
-					t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
-						subject, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
-				}
-				got, want := row.Market, result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
-				if got.RoundTrips != want.RoundTrips || got.Commands != want.Commands || row.LockServers != nil {
-					t.Errorf("%s: %+v for 30 purchases, want %+v", subject, got, want)
-				}
+	t.Parallel()
+	s := testkit.Best(t)
+	for name, want := range map[string]result.Traffic{
+		"watch":       {RoundTrips: 4, Commands: 9},
+		"unsafe":      {RoundTrips: 7, Commands: 7},
+		"coarse":      {RoundTrips: 6, Commands: 16},
+		"fine":        {RoundTrips: 6, Commands: 16},
+		"fine-wallet": {RoundTrips: 10, Commands: 22},
+	} {
+		for _, subject := range []strategies.Spec{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
+			c := config(t, s, subject)
+			row := inTurn(t, c)
+			if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
+				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
+					subject, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
+			}
+			got, want := row.Market, result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
+			if got.RoundTrips != want.RoundTrips || got.Commands != want.Commands || row.LockServers != nil {
+				t.Errorf("%s: %+v for 30 purchases, want %+v", subject, got, want)
 			}
 		}
-	})
+	}
 }
 
 // inTurn runs a row of 1x1 in which the buyer starts when the seller has ended,
@@ -107,6 +107,7 @@ func buySome(t *testing.T, w *worker, wanted int64) {
 // commands in 4 round trips. One that is refused is WATCH; ZSCORE; HGET; UNWATCH. All of
 // it is what the purchase took.
 func TestTrafficInVain(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		other, disturbed := testkit.Dial(t, s), false
@@ -153,16 +154,18 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	for name, want := range map[string]struct {
-		servers func(t *testing.T) connect.Servers
+		servers func(t *testing.T) connect.MarketServers
 		count   int64 // of commands; at most one of them travels with another
 	}{
-		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.Servers { // a busy machine is slow
-			return connect.Servers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
+		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.MarketServers { // a busy machine is slow
+			return connect.MarketServers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
 		}, 10},
-		"coarse:zookeeper": {func(t *testing.T) connect.Servers {
-			return connect.Servers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
+		"coarse:zookeeper": {func(t *testing.T) connect.MarketServers {
+			return connect.MarketServers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
 		}, 4},
-		"coarse:etcd": {func(t *testing.T) connect.Servers { return connect.Servers{Etcd: testkit.Etcd(t, 1).Addrs()} }, 2},
+		"coarse:etcd": {func(t *testing.T) connect.MarketServers {
+			return connect.MarketServers{Etcd: testkit.Etcd(t, 1).Addrs()}
+		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,6 +190,7 @@ func TestLockServersAreCountedApart(t *testing.T) {
 // TestBackground: renewals and subscriptions are counted, and no purchase pays for
 // them; and who polled is told.
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	for name, some := range map[string]bool{"coarse:set-px": false, "coarse:redisson": true} {
 		var row result.Row
@@ -218,6 +222,7 @@ func TestBackground(t *testing.T) {
 // TestRenewalIsInTheBackground: one that happens while the worker is held with
 // its lock, and does nothing.
 func TestRenewalIsInTheBackground(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	c := config(t, s, spec(t, "coarse:set-px+watchdog:renew=10ms"))
 	gate := step.Hold(step.Acquired)
@@ -251,20 +256,20 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 // TestSharedConnection: what goes over a connection that workers share is nobody's. A row
 // says that it does not know, and not that it was nothing; what was bought is right.
 func TestSharedConnection(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		c := config(t, s, spec(t, "lua-shared"))
-		c.Mix, c.History = result.Mix{Sellers: 3, Buyers: 3}, t.TempDir()+"/history"
-		c.buys(200)
-		row, err := c.run(t.Context())
-		if err != nil || !row.Audit.OK || row.Bought != 200 || row.Market != nil || row.Background.Commands > 0 {
-			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
-				err, row.Audit, row.Bought, row.Market, row.Background)
-		}
-		recorded := testkit.Must(history.Read(t.Context(), c.History))(t)
-		if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
-			t.Errorf("the history is %s: %+v", checked.Answer, checked)
-		}
-	})
+	t.Parallel()
+	s := testkit.Best(t)
+	c := config(t, s, spec(t, "lua-shared"))
+	c.Mix, c.History = result.Mix{Sellers: 3, Buyers: 3}, t.TempDir()+"/history"
+	c.buys(200)
+	row, err := c.run(t.Context())
+	if err != nil || !row.Audit.OK || row.Bought != 200 || row.Market != nil || row.Background.Commands > 0 {
+		t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
+			err, row.Audit, row.Bought, row.Market, row.Background)
+	}
+	recorded := testkit.Must(history.Read(t.Context(), c.History))(t)
+	if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
+		t.Errorf("the history is %s: %+v", checked.Answer, checked)
+	}
 }
 
 // TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is
@@ -272,9 +277,9 @@ func TestSharedConnection(t *testing.T) {
 // commandstats, browsing excluded, and the writes of aborted transactions, which were
 // sent and never ran; round trips are the times that the server read from a connection.
 func TestTrafficIsWhatTheServerSaw(t *testing.T) {
-	t.Parallel()
 	for _, name := range []string{"watch", "coarse", "fine", "fine-wallet", "unsafe"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Local(t)
 			c := config(t, s, spec(t, name))
 			c.Mix = result.Mix{Sellers: 1, Buyers: 3}

@@ -54,6 +54,7 @@ func (m *measurement) openMeter(ctx context.Context) {
 	if m.Servers.Market.IsZero() {
 		return
 	}
+
 	m.meter.here = true // until its address says otherwise
 	dialer := m.Servers.Market
 	if m.market.cluster != nil { // the meter stays with this master when the slot moves
@@ -63,6 +64,7 @@ func (m *measurement) openMeter(ctx context.Context) {
 	if err != nil {
 		return
 	}
+
 	address := conn.Options()
 	host, _, _ := net.SplitHostPort(address.Addr)
 	here := address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
@@ -92,6 +94,7 @@ func (m *measurement) read() reading {
 		r.market = r.market.Add(w.carried.Snapshot())
 		r.background = r.background.Add(w.background.Snapshot())
 	}
+
 	self := process.Process{Pid: int32(os.Getpid())}
 	if own, err := self.Times(); err == nil {
 		r.client = own.User + own.System

@@ -14,6 +14,7 @@ import (
 // TestServerCPUIsThatOfTheKernel: the processor time of a server is that of its main
 // thread as the kernel counts it.
 func TestServerCPUIsThatOfTheKernel(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	conn := testkit.Must(redisconn.To(s.Target).WithReplyTimeout(time.Minute).Dial(t.Context()))(t)
 	defer conn.Close()

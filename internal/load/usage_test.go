@@ -16,6 +16,7 @@ import (
 // TestUsage: a row on a server that tells has all of it, and one on miniredis what this
 // process and this machine know.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		var row result.Row
@@ -31,7 +32,7 @@ func TestUsage(t *testing.T) {
 		if row.ClientCPU == nil || *row.ClientCPU <= 0 || row.Cores < 1 || *row.ClientCPU > most {
 			t.Errorf("this process used %v s of %d cores", row.ClientCPU, row.Cores)
 		}
-		known := s.Name == backend.NameLocal
+		known := s.Name == backend.OriginLocal
 		told := row.ServerCPU != nil
 		if told != known || told && (*row.ServerCPU <= 0 || *row.ServerCPU > 1.5*row.Seconds) {
 			t.Errorf("the server used %v s", row.ServerCPU)
@@ -49,6 +50,7 @@ func TestUsage(t *testing.T) {
 // TestNoReply: a row says for how long its server gave no reply, if that is a
 // tenth of the row or a second.
 func TestNoReply(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
 	told := 0.0
@@ -62,7 +64,7 @@ func TestNoReply(t *testing.T) {
 			pause()
 			return next()
 		}))
-		c.timed(2 * time.Second) // the first purchase may come late on a busy machine
+		c.Duration = 2 * time.Second // the first purchase may come late on a busy machine
 		told, _ = warned(testkit.Must(c.run(t.Context()))(t), result.NoReply)
 	}
 	if told < 300 {
@@ -72,7 +74,7 @@ func TestNoReply(t *testing.T) {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)
 		for silent, want := range map[time.Duration]bool{most: false, most + 1: true} {
-			m.market.silent = silent * time.Millisecond
+			m.market.longestSilence = silent * time.Millisecond
 			if _, is := warned(m.row(), result.NoReply); is != want {
 				t.Errorf("%d s, %d ms without a reply: warned %t", seconds, silent, is)
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/history"
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -33,7 +32,7 @@ type worker struct {
 	random *rand.Rand
 
 	purchaser market.Purchaser
-	opened    *connect.Worker // nil: it is not connected
+	opened    *connect.Opened // nil: it is not connected
 	supply    supply
 	work      *otherWork // nil: none
 
@@ -98,14 +97,14 @@ func timed(r role, p result.Point) []kind {
 
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
-		Client:  market.Client{Number: w.place, Steps: w.steps()},
-		Keys:    w.market.Keys,
-		Process: &w.market.process,
+		ClientEnv: market.ClientEnv{Number: w.place, Steps: w.steps()},
+		Keys:      w.market.Keys,
+		Process:   &w.market.process,
 	}
 	if w.history != nil {
 		env.Holds = w.history.Held
 	}
-	traffic := connect.Traffic{Market: &w.carried, LockServers: &w.lockServers, Background: &w.background}
+	traffic := connect.Counters{Market: &w.carried, LockServers: &w.lockServers, Background: &w.background}
 
 	w.opened, err = connect.Open(ctx, w.market.Subject, w.market.servers(), traffic, env)
 	if err != nil {
@@ -113,7 +112,7 @@ func (w *worker) connect(ctx context.Context) (err error) {
 	}
 
 	w.purchaser = w.opened.Purchaser
-	w.supply = redisSupply{w.opened.Conn.Client, w.market.Keys, w.market.glance()}
+	w.supply = redisSupply{w.opened.Conn.Client, w.market.Keys, w.market.glanceLength()}
 	return nil
 }
 
@@ -153,12 +152,13 @@ func (w *worker) listNext(ctx context.Context) error {
 func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()
-	w.underway.Store(w.at(start))
+	at := w.at(start)
+	w.underway.Store(at)
 	receipt, err := w.purchaser.List(ctx, l)
 	end := time.Now()
+
 	w.history.Listed(start, end, l, err)
 	w.ledger.Listed(l, err)
-	at := w.at(start)
 	w.tally.listed(span{at, at, w.at(end)}, receipt, err)
 	w.underway.Store(idle)
 	if fatal(err) {
@@ -227,7 +227,7 @@ func (w *worker) steps() step.Observer {
 	if w.market.point.HoldMS == 0 {
 		return steps
 	}
-	w.work = &otherWork{lasts: hold(w.market.point), alarm: alarm.New(), steps: steps}
+	w.work = &otherWork{lasts: hold(w.market.point), alarm: redisconn.NewAlarm(), steps: steps}
 	return w.work.observe
 }
 
@@ -235,7 +235,7 @@ func (w *worker) steps() step.Observer {
 // write, as a remote call does.
 type otherWork struct {
 	lasts time.Duration
-	alarm alarm.Alarm
+	alarm redisconn.Alarm
 	steps step.Observer // may be nil
 }
 

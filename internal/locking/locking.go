@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -26,16 +25,17 @@ var (
 
 // The values of lost-reply.
 const (
-	Kept     = "kept"
-	Released = "released"
+	LostReplyKept     = "kept"
+	LostReplyReleased = "released"
 )
 
 const lostReplySummary = "a lock that may be held although its reply was lost is kept or released"
 
-// LostReplyParam has what was published as its default, and ReleasedParam what mends it.
+// LostReplyParam has what was published as its default, and LostReplyReleasedParam what
+// mends it.
 var (
-	LostReplyParam = param.Choice("lost-reply", lostReplySummary, Kept, Released)
-	ReleasedParam  = param.Choice("lost-reply", lostReplySummary, Released, Kept)
+	LostReplyParam         = param.OneOf("lost-reply", lostReplySummary, LostReplyKept, LostReplyReleased)
+	LostReplyReleasedParam = param.OneOf("lost-reply", lostReplySummary, LostReplyReleased, LostReplyKept)
 )
 
 //go:embed *.lua
@@ -80,18 +80,18 @@ func Undo(ctx context.Context, cause error, held bool, release func(context.Cont
 // Retries says when the acquisitions of one Locker try again, and when they give up. It
 // is not safe for concurrent use.
 type Retries struct {
-	Waits         *backoff.Waits
+	Backoff       *Backoff
 	steps         step.Observer
 	poll, timeout time.Duration
 	deadline      time.Time
 	polls         int64
 }
 
-// NewRetries returns those that the parameters of package backoff ask for, with the lock's
+// NewRetries returns those that the parameters of a back-off ask for, with the lock's
 // own for the wait between two attempts and for the time-out.
 func NewRetries(v param.Values, poll, timeout param.Param, steps step.Observer) *Retries {
 	return &Retries{
-		Waits:   backoff.New(v, v.Duration(poll)),
+		Backoff: NewBackoff(v, v.Duration(poll)),
 		steps:   steps,
 		poll:    v.Duration(poll),
 		timeout: v.Duration(timeout),
@@ -101,7 +101,7 @@ func NewRetries(v param.Values, poll, timeout param.Param, steps step.Observer) 
 // Begin begins an acquisition, before its first attempt.
 func (r *Retries) Begin() {
 	r.deadline = time.Now().Add(r.timeout)
-	r.Waits.Reset()
+	r.Backoff.Reset()
 }
 
 // Next reports step.Waiting after an attempt that found the lock held, and returns how
@@ -113,9 +113,9 @@ func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	if left <= 0 {
 		return 0, ErrTimeout
 	}
-	wait, more := r.Waits.Next()
+	wait, more := r.Backoff.Next()
 	if !more {
-		return 0, triesError(r.Waits.Tries())
+		return 0, triesError(r.Backoff.Tries())
 	}
 	// A wait that has grown does not outlast the time-out.
 	return max(1, min(wait, max(left, r.poll))), nil

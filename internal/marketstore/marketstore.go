@@ -110,7 +110,7 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys market.Keys) error {
 func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Opening) (string, error) {
 	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
 	if err != nil || !there {
-		return keys.Run(), looked(keys.Run(), err)
+		return keys.Run(), atKey(keys.Run(), err)
 	}
 
 	for first := 1; first <= o.Accounts; first += chunk {
@@ -124,15 +124,15 @@ func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o mark
 
 		for i, reply := range named {
 			if key := keys.User(market.UserID(first + i)); err != nil || !reply.Val() {
-				return key, looked(key, cmp.Or(reply.Err(), err))
+				return key, atKey(key, cmp.Or(reply.Err(), err))
 			}
 		}
 	}
 	return "", nil
 }
 
-// looked says at which key a failure was met, if any.
-func looked(key string, err error) error {
+// atKey says at which key a failure was met, if any.
+func atKey(key string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("look at key %s: %w", key, err)
 	}

@@ -123,7 +123,7 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys market.Keys) (found 
 			}
 			made, err = madeByRun(ctx, rdb, keys, key)
 			if err != nil {
-				return nil, false, looked(key, err)
+				return nil, false, atKey(key, err)
 			}
 		}
 
@@ -134,7 +134,8 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys market.Keys) (found 
 	}
 }
 
-// ofMarket are those of some keys that have the name and the type of a market's.
+// ofMarket returns the keys of a page of SCAN that have a name of the market's, and the type
+// that belongs to it, in no order.
 func ofMarket(ctx context.Context, rdb redis.Cmdable, keys market.Keys, page []string) (ours []string, err error) {
 	types := map[string]*redis.StatusCmd{}
 	_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
@@ -146,11 +147,11 @@ func ofMarket(ctx context.Context, rdb redis.Cmdable, keys market.Keys, page []s
 		return nil
 	})
 
-	for key, is := range types {
-		if is.Err() != nil {
-			return nil, looked(key, is.Err())
+	for key, reply := range types {
+		if reply.Err() != nil {
+			return nil, atKey(key, reply.Err())
 		}
-		if want, _ := keys.TypeOf(key); want == "" || want == is.Val() {
+		if want, _ := keys.TypeOf(key); want == "" || want == reply.Val() { // a lock may have any type
 			ours = append(ours, key)
 		}
 	}

@@ -4,20 +4,13 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,15 +21,14 @@ const (
 	readyTimeout = time.Minute
 	readyPoll    = 5 * time.Millisecond
 	stopGrace    = 2 * time.Second // how long a process may take to end on request before it is killed
-	portTries    = 5
 	logBytes     = 2048
 	logLines     = 6
 )
 
-// errEnded is returned by [Process.Start] for a process that ended instead of serving.
 // ErrUnavailable says that this machine lacks a program, or a server a command.
 var ErrUnavailable = errors.New("not available")
 
+// errEnded is returned by [Process.Start] for a process that ended instead of serving.
 var errEnded = errors.New("the server ended as soon as it was started")
 
 // A Process is a program that runs for this one, in a process group of its own,
@@ -89,6 +81,7 @@ func (p *Process) Start(ctx context.Context) error {
 	if err := p.begin(); err != nil || p.Ready == nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	err := Await(ctx, readyPoll, func() error {
@@ -100,6 +93,7 @@ func (p *Process) Start(ctx context.Context) error {
 			return err
 		}
 	})
+
 	if err == nil || errors.Is(err, errEnded) {
 		return err
 	}
@@ -114,11 +108,13 @@ func (p *Process) Run(ctx context.Context) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
+
 	select {
 	case <-ctx.Done():
 		return errors.Join(context.Cause(ctx), p.run.kill())
 	case <-p.run.exited:
 	}
+
 	if state := p.run.cmd.ProcessState; !state.Success() {
 		return fmt.Errorf("%s: %v; the end of its log:\n%s", p.Program, state, p.run.log)
 	}
@@ -129,6 +125,7 @@ func (p *Process) begin() error {
 	if err := p.MakeFolder(); err != nil {
 		return err
 	}
+
 	r := &run{cmd: exec.Command(p.Program, p.Args...), log: &tail{}, exited: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = p.Folder.Path, p.Env, r.log, r.log
 	r.cmd.Stdin = strings.NewReader(p.Input)
@@ -137,6 +134,7 @@ func (p *Process) begin() error {
 	}
 	r.cmd.WaitDelay = stopGrace // a child that outlives its killer's pipe must not delay Wait
 	detach(r.cmd, p.Folder.mark)
+
 	started := make(chan error)
 	go r.wait(started)
 	if err := <-started; err != nil {
@@ -186,7 +184,7 @@ func (r *run) kill() error {
 }
 
 // Restart kills the process if it still runs and starts it again with the same
-// arguments. A server finds what it wrote to disk: a [Local] nothing, unless
+// arguments. A server finds what it wrote to disk: a backend.Local nothing, unless
 // its arguments say otherwise.
 func (p *Process) Restart(ctx context.Context) error {
 	if err := p.Kill(); err != nil {
@@ -267,50 +265,6 @@ func Await(ctx context.Context, every time.Duration, check func() error) error {
 	}
 }
 
-// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens,
-// from below the range in which the system gives ports to outgoing connections: one of
-// these could take the port of a server that is restarted. Another server may take one
-// before it is used: when a server has ended at once, it tries again with other ports.
-func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
-	for try := 1; ; try++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		ports, err := freePorts(ctx, n)
-		if err != nil {
-			return fmt.Errorf("finding a free port: %w", err)
-		}
-		err = start(ports)
-		if !errors.Is(err, errEnded) || try == portTries {
-			return err
-		}
-	}
-}
-
-// The ports that freePorts has found: a server that is down comes back on its own.
-var taken sync.Map
-
-// freePorts also leaves room for the port 10000 above, where nodes of a cluster
-// talk to each other.
-func freePorts(ctx context.Context, n int) (ports []string, err error) {
-	const lowest, highest, tries = 10000, 22000, 1000
-	for range tries {
-		if len(ports) == n {
-			return ports, nil
-		}
-		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
-		l, failed := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
-		err = failed
-		if err == nil {
-			defer l.Close()
-			if _, before := taken.LoadOrStore(port, true); !before {
-				ports = append(ports, port)
-			}
-		}
-	}
-	return nil, cmp.Or(err, errors.New("all that are free have been used by this process"))
-}
-
 // tail is an io.Writer that keeps the last lines written to it.
 type tail struct {
 	mu   sync.Mutex
@@ -332,70 +286,4 @@ func (t *tail) String() string {
 	lines := slices.Collect(strings.Lines(strings.TrimSpace(string(t.kept))))
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "\tat ") })
 	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-logLines):], ""))
-}
-
-// A Folder is a temporary folder with a mark that says that it is in use: on Unix a file
-// that is locked by this process and by those that inherit it, until all are gone,
-// however they end. The next MakeFolder then removes what is left.
-type Folder struct {
-	Path string
-	mark *os.File
-}
-
-const inUse = "in-use" // the name of the mark
-
-// folderName matches the names of these folders, and none that a user would choose: an
-// empty one is removed even if it has no mark, because a process that is killed before it
-// marks its folder leaves one.
-var folderName = regexp.MustCompile(`^marketsim-[a-z]+-[0-9]+\.tmp$`)
-
-// MakeFolder makes a folder. The name says what it is for, in lower case letters.
-func MakeFolder(name string) (*Folder, error) {
-	all, _ := os.ReadDir(os.TempDir()) // what cannot be read stays
-	for _, entry := range all {
-		if folderName.MatchString(entry.Name()) {
-			removeUnused(filepath.Join(os.TempDir(), entry.Name()))
-		}
-	}
-	for again := 10; ; again-- { // another start may remove one that is not marked yet
-		path, err := os.MkdirTemp("", "marketsim-"+name+"-*.tmp")
-		if err != nil {
-			return nil, fmt.Errorf("making a folder for %s: %w", name, err)
-		}
-		mark, err := markInUse(path)
-		if err == nil {
-			return &Folder{path, mark}, nil
-		}
-		mark.Close() // which may be nil
-		err = errors.Join(err, os.RemoveAll(path))
-		if again == 0 {
-			return nil, fmt.Errorf("marking a folder for %s as in use: %w", name, err)
-		}
-	}
-}
-
-// Remove removes the folder.
-func (f *Folder) Remove() error {
-	f.mark.Close() // Windows removes no open file
-	return removeFolder(f.Path)
-}
-
-// removeFolder removes a folder, its mark last: what a process that is killed
-// then leaves is marked, or empty.
-func removeFolder(path string) error {
-	content, err := os.ReadDir(path)
-	for _, entry := range content {
-		if entry.Name() != inUse {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
-		}
-	}
-	for _, last := range []string{filepath.Join(path, inUse), path} { // RemoveAll would open a file
-		if err == nil {
-			err = os.Remove(last)
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

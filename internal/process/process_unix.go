@@ -38,6 +38,7 @@ func removeUnused(folder string) {
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 		return
 	}
+
 	mark, err := os.OpenFile(filepath.Join(folder, inUse), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		_ = syscall.Rmdir(folder)
@@ -46,6 +47,7 @@ func removeUnused(folder string) {
 		return
 	}
 	defer mark.Close()
+
 	if syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		_ = removeFolder(folder) // what cannot be removed now stays for the next start
 	}

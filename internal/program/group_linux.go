@@ -19,21 +19,21 @@ func ownGroup() *syscall.SysProcAttr {
 }
 
 // Pause stops all processes of the group, until Resume.
-func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
+func (p *Child) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Resume has all processes of the group go on.
-func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+func (p *Child) Resume() { p.signal(syscall.SIGCONT) }
 
 // Kill kills all processes of the group.
-func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
+func (p *Child) Kill() { p.signal(syscall.SIGKILL) }
 
-func (p *Process) signal(s syscall.Signal) {
+func (p *Child) signal(s syscall.Signal) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, s) // the group may have ended
 }
 
 // Activity returns how long each thread of the program and its descendants has run, as
 // text, and whether all wait now. If the text is the same as before, none has run.
-func (p *Process) Activity() (ran string, waiting bool) {
+func (p *Child) Activity() (ran string, waiting bool) {
 	return activity(strconv.Itoa(p.cmd.Process.Pid))
 }
 

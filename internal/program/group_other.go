@@ -10,16 +10,16 @@ import (
 func ownGroup() *syscall.SysProcAttr { return nil }
 
 // Pause does nothing here, nor do Resume and Kill: NewGuardian refuses to begin.
-func (p *Process) Pause() {}
+func (p *Child) Pause() {}
 
 // Resume does nothing here.
-func (p *Process) Resume() {}
+func (p *Child) Resume() {}
 
 // Kill does nothing here: see Close.
-func (p *Process) Kill() {}
+func (p *Child) Kill() {}
 
 // Activity knows nothing here.
-func (p *Process) Activity() (ran string, waiting bool) { return "", true }
+func (p *Child) Activity() (ran string, waiting bool) { return "", true }
 
 // A Guardian cannot be had here.
 type Guardian struct{ Mark string }

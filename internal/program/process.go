@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 // A Launch is how an author's program is started, and what its environment tells it.
@@ -35,19 +35,21 @@ func (l Launch) environment() []string {
 		"KEY_PREFIX="+l.KeyPrefix, "PYTHONUNBUFFERED=1", l.Mark)
 }
 
-// A Process is one run of a program. It has a process group of its own, which its
+// A Child is one run of a program. It has a process group of its own, which its
 // children share unless they leave it.
-type Process struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	ended  chan struct{}
-	mu     sync.Mutex // guards stderr
-	stderr []string   // its last lines
+type Child struct {
+	cmd       *exec.Cmd
+	in        io.WriteCloser
+	ended     chan struct{}
+	noteFirst sync.Once
+	firstLine chan struct{} // closed when a line of standard error was read, or its end
+	mu        sync.Mutex    // guards stderr
+	stderr    []string      // its last lines
 }
 
 // Start starts the program. It has hear called with each line of its standard output and
 // then with its end, in another goroutine.
-func (l Launch) Start(hear func(Output)) (*Process, error) {
+func (l Launch) Start(hear func(Output)) (*Child, error) {
 	cmd := exec.Command(l.Command[0], l.Command[1:]...)
 	cmd.Env = l.environment()
 	cmd.SysProcAttr = ownGroup()
@@ -60,7 +62,7 @@ func (l Launch) Start(hear func(Output)) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", l.Command[0], err)
 	}
 
-	p := &Process{cmd: cmd, in: in, ended: make(chan struct{})}
+	p := &Child{cmd: cmd, in: in, ended: make(chan struct{}), firstLine: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() { p.readOutput(out, hear) })
 	reading.Go(func() { p.readStderr(stderr, l) })
@@ -75,7 +77,7 @@ func (l Launch) Start(hear func(Output)) (*Process, error) {
 
 // readOutput has each line of standard output heard. A line that is too long ends that;
 // the rest is read nevertheless, or the program would block.
-func (p *Process) readOutput(out io.Reader, hear func(Output)) {
+func (p *Child) readOutput(out io.Reader, hear func(Output)) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		hear(Output{From: p, Line: strings.TrimSpace(lines.Text())})
 	}
@@ -86,7 +88,7 @@ func (p *Process) readOutput(out io.Reader, hear func(Output)) {
 const lastLines = 20
 
 // readStderr keeps the last lines of standard error.
-func (p *Process) readStderr(stderr io.Reader, l Launch) {
+func (p *Child) readStderr(stderr io.Reader, l Launch) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		_, _ = fmt.Fprintln(cmp.Or(l.Stderr, io.Discard), l.Name+": "+lines.Text())
 
@@ -94,16 +96,27 @@ func (p *Process) readStderr(stderr io.Reader, l Launch) {
 		p.stderr = append(p.stderr, lines.Text())
 		p.stderr = p.stderr[max(0, len(p.stderr)-lastLines):]
 		p.mu.Unlock()
+		p.noteFirst.Do(func() { close(p.firstLine) })
 	}
+	p.noteFirst.Do(func() { close(p.firstLine) })
 	_, _ = io.Copy(io.Discard, stderr)
 }
 
 // Tell writes a request to the program. It ignores a failed write: the end of a program
 // is heard of anyway.
-func (p *Process) Tell(request string) { _, _ = fmt.Fprintln(p.in, request) }
+func (p *Child) Tell(request string) { _, _ = fmt.Fprintln(p.in, request) }
+
+// firstLineLimit is how long LastLines waits for a first line: what a program has written
+// before its answer may be read after it.
+const firstLineLimit = time.Second / 2
 
 // LastLines are the last lines of its standard error, as the end of an error's text.
-func (p *Process) LastLines() string {
+func (p *Child) LastLines() string {
+	select {
+	case <-p.firstLine:
+	case <-time.After(firstLineLimit):
+	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.stderr) == 0 {
@@ -112,20 +125,20 @@ func (p *Process) LastLines() string {
 
 	text := "; its last lines are"
 	for _, line := range p.stderr {
-		text += "\n\t" + excerpt.Of(line, excerpt.Bytes/4)
+		text += "\n\t" + wording.Excerpt(line, wording.ExcerptBytes/4)
 	}
 	return text
 }
 
 // Wait returns when the program has ended, and nobody holds its output open any more.
-func (p *Process) Wait() { <-p.ended }
+func (p *Child) Wait() { <-p.ended }
 
 // closeLimit is how long Close waits for processes that have left the group.
 const closeLimit = time.Second
 
 // Close ends the program. Processes in other groups, which may keep its output open, it
 // leaves alone.
-func (p *Process) Close() {
+func (p *Child) Close() {
 	p.Kill()
 	_ = p.cmd.Process.Kill() // for systems without groups
 	_ = p.in.Close()         // it may be closed already

@@ -18,19 +18,19 @@ func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 // What a program says of an outcome means that outcome.
 func TestAnswers(t *testing.T) {
 	for _, word := range strings.Fields(program.BuyAnswers) {
-		err, known := program.Outcome(word)
-		said := program.Output{Line: program.Answer(program.Bought, err)}
+		err, known := program.ParseOutcome(word)
+		said := program.Output{Line: program.AnswerLine(program.Bought, err)}
 		if !known || said.Word() != word || said.Expect(program.BuyAnswers) != nil {
 			t.Errorf("%q means %v (known: %v), of which a program says %q", word, err, known, said.Line)
 		}
 	}
-	if _, known := program.Outcome("perhaps"); known {
+	if _, known := program.ParseOutcome("perhaps"); known {
 		t.Error("any word is an answer")
 	}
-	if said := program.Answer("", fmt.Errorf("first: %w", market.ErrContended)); said != "busy" {
+	if said := program.AnswerLine("", fmt.Errorf("first: %w", market.ErrContended)); said != "busy" {
 		t.Errorf("a wrapped refusal: %q", said)
 	}
-	if said := program.Answer("", errors.New("two\nlines")); said != "error two; lines" {
+	if said := program.AnswerLine("", errors.New("two\nlines")); said != "error two; lines" {
 		t.Errorf("an error of two lines: %q", said)
 	}
 }

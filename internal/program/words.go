@@ -1,8 +1,9 @@
 // Package program speaks with programs that authors write in any language: locks and
 // purchases that judge searches, and purchases that run --exec measures. A program reads
 // requests from its standard input, and answers each on its standard output, a line each.
-// words.go has what both say, and process.go starts, stops and ends a program. An author
-// reads the same in the help of marketsim judge, and starts from one of package adapters.
+// words.go has what both say, process.go starts, stops and ends a program, and strategy.go
+// makes a strategy of one. An author reads the same in the help of marketsim judge, and
+// starts from one of package adapters.
 package program
 
 import (
@@ -13,15 +14,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/market"
 )
 
-// Requests without a word behind them: to release the lock that was acquired last, and to
-// tell the time in milliseconds since 1970.
+// Requests without a name behind them: to release the lock that was acquired last, to tell
+// the time in milliseconds since 1970, and to say whether the program hears Cancel, which a
+// program that does answers with Yes. Cancel has no answer of its own: it ends the acquire or
+// the release that is under way, whose answer may then be Cancelled.
 const (
-	Release = "release"
-	Now     = "now"
+	Release   = "release"
+	Now       = "now"
+	CanCancel = "can cancel"
+	Cancel    = "cancel"
 )
 
 // Acquire is the request to acquire a lock.
@@ -44,14 +49,19 @@ const (
 	Released = "released"
 	Lost     = "lost" // the lock was not the program's any more
 	Bought   = "bought"
+	Yes      = "yes"
+	// The call has ended because of Cancel: nobody knows what it has done.
+	Cancelled = "cancelled"
 )
 
-// The words with which the answer to each request may begin.
+// The words with which the answer to each request may begin, unless it was cancelled.
 const (
 	AcquireAnswers = "acquired timeout error"
 	ReleaseAnswers = "released lost done error"
 	BuyAnswers     = "bought gone price funds busy error"
 	ListAnswers    = "listed busy error"
+	// The answers that do not say what a cancelled release has done.
+	ReleaseFailures = "cancelled error"
 )
 
 // How long a program may take to answer its first request, which it does once it has
@@ -75,16 +85,16 @@ var outcomes = map[string]error{
 	"error": ErrOutcomeUnknown,
 }
 
-// Outcome is the error that the first word of an answer to an order or an offer means,
+// ParseOutcome is the error that the first word of an answer to an order or an offer means,
 // and whether it means anything.
-func Outcome(word string) (err error, known bool) {
+func ParseOutcome(word string) (err error, known bool) {
 	err, known = outcomes[word]
 	return err, known
 }
 
-// Answer is what a program says of an order that has ended with err; without an
+// AnswerLine is what a program says of an order that has ended with err; without an
 // error it is done.
-func Answer(done string, err error) string {
+func AnswerLine(done string, err error) string {
 	if err == nil {
 		return done
 	}
@@ -101,7 +111,7 @@ func Answer(done string, err error) string {
 
 // An Output is a line that a program has printed, or the end of the program.
 type Output struct {
-	From  *Process
+	From  *Child
 	Line  string // without the space around it
 	Ended bool
 }
@@ -125,7 +135,7 @@ func (o Output) Expect(words string) error {
 
 // Quoted is the line as an error shows it.
 func (o Output) Quoted() string {
-	return strconv.Quote(excerpt.Of(o.Line, excerpt.Bytes))
+	return strconv.Quote(wording.Excerpt(o.Line, wording.ExcerptBytes))
 }
 
 // ErrSilent is the cause of errors about programs that do not answer.

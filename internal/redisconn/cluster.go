@@ -33,10 +33,12 @@ func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	if err := c.ask(ctx, entry.Addr); err != nil {
 		return nil, err
 	}
+
 	if first := slices.Index(c.serves[:], ""); first >= 0 {
 		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: it is not complete; see what is "+
 			"wrong with: redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
 	}
+
 	for _, master := range c.Masters() {
 		if err := With(ctx, master, func(*Conn) error { return nil }); err != nil {
 			return nil, fmt.Errorf("%w: a master of the cluster at %s cannot be reached: %w", ErrUnsuitable, entry.Addr, err)
@@ -60,9 +62,9 @@ func (c *Cluster) Masters() []Target {
 	return all
 }
 
-// Dialer connects to the master of a key's slot. A connection that breaks is made again to the master that the slot has
-// then. It does not follow a slot that moves while its master goes on: commands are
-// refused then, see [Redirected].
+// Dialer connects to the master of a key's slot. A connection that breaks is made again to
+// the master that the slot has then. It does not follow a slot that moves while its master
+// goes on: commands are refused then, see [Redirected].
 func (c *Cluster) Dialer(key string) Dialer { return Dialer{cluster: c, slot: Slot(key)} }
 
 // Master is the master of a key's slot as far as is known. [Cluster.Refresh] makes sure.
@@ -79,6 +81,7 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	nodes := slices.Clone(c.nodes)
 	c.mu.Unlock()
+
 	var errs []error
 	for _, addr := range nodes {
 		err := c.ask(ctx, addr)
@@ -90,6 +93,7 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 			break
 		}
 	}
+
 	return fmt.Errorf("no node of the cluster says who serves its slots: %w", errors.Join(errs...))
 }
 
@@ -110,6 +114,7 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	nodes := []string{addr}
 	for _, r := range ranges {
 		for i, node := range r.Nodes {
@@ -121,6 +126,7 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 			}
 		}
 	}
+
 	nodes = append(nodes, c.nodes...) // one that is down may come back
 	c.nodes = nil
 	for _, node := range nodes {
@@ -155,6 +161,7 @@ func Slot(key string) int {
 			key = tag
 		}
 	}
+
 	var crc uint16
 	for i := range len(key) {
 		crc ^= uint16(key[i]) << 8
@@ -180,28 +187,28 @@ func Redirected(err error) bool {
 
 // reach connects to the server, or to the slot's master. If that fails, the nodes say
 // whether another took its place.
-func (d *connector) reach(ctx context.Context) (net.Conn, error) {
-	if d.cluster == nil {
-		return d.connect(ctx, d.lastTarget())
+func (c *connector) reach(ctx context.Context) (net.Conn, error) {
+	if c.cluster == nil {
+		return c.connect(ctx, c.lastTarget())
 	}
-	conn, err := d.connect(ctx, d.findMaster())
-	if err == nil || d.cluster.Refresh(ctx) != nil || d.cluster.master(d.slot).Addr == d.lastTarget().Addr {
+	conn, err := c.connect(ctx, c.findMaster())
+	if err == nil || c.cluster.Refresh(ctx) != nil || c.cluster.master(c.slot).Addr == c.lastTarget().Addr {
 		return conn, err
 	}
-	return d.connect(ctx, d.findMaster())
+	return c.connect(ctx, c.findMaster())
 }
 
 // findMaster makes the slot's master, as far as is known, the last target.
-func (d *connector) findMaster() Target {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = d.cluster.master(d.slot)
-	return d.last
+func (c *connector) findMaster() Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = c.cluster.master(c.slot)
+	return c.last
 }
 
 // lastTarget is the server to which the last connection was made.
-func (d *connector) lastTarget() Target {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
+func (c *connector) lastTarget() Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
 }

@@ -29,15 +29,16 @@ func Example_defaults() {
 		log.Fatal(err)
 	}
 	defer silent.Close()
+	const wait = time.Second
 	for _, enabled := range []bool{false, true} {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: silent.Addr().String(), MaxRetries: -1, ReadTimeout: time.Second, ContextTimeoutEnabled: enabled,
+			Addr: silent.Addr().String(), MaxRetries: -1, ReadTimeout: wait, ContextTimeoutEnabled: enabled,
 		})
 		// Dialling takes less.
-		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), wait/2)
 		start := time.Now()
 		_ = rdb.Get(ctx, "key").Err()
-		fmt.Printf("ContextTimeoutEnabled %v: the deadline ended the wait: %v\n", enabled, time.Since(start) < time.Second)
+		fmt.Printf("ContextTimeoutEnabled %v: the deadline ended the wait: %v\n", enabled, time.Since(start) < wait)
 		cancel()
 		_ = rdb.Close()
 	}

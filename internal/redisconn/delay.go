@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/marketsim/marketsim/internal/alarm"
 )
 
 // piecesAhead is how many pieces are read ahead before the sender has to wait.
@@ -32,16 +30,18 @@ type piece struct {
 	due  time.Time // when it is handed over
 }
 
-func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.Conn {
+func delayed(conn net.Conn, by time.Duration, newAlarm func() Alarm) net.Conn {
 	if by <= 0 {
 		return conn
 	}
+
 	heard, hand := net.Pipe()
 	pieces := make(chan piece, piecesAhead)
 	open, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { readAhead(open, conn, by, pieces) })
 	running.Go(func() { handOver(open, pieces, hand, newAlarm()) })
+
 	return &delayedConn{conn, heard, sync.OnceValue(func() error {
 		// In this order: a Read under way returns for the first.
 		err := errors.Join(heard.Close(), conn.Close())
@@ -67,7 +67,7 @@ func readAhead(open context.Context, conn net.Conn, by time.Duration, pieces cha
 	}
 }
 
-func handOver(open context.Context, pieces <-chan piece, to net.Conn, due alarm.Alarm) {
+func handOver(open context.Context, pieces <-chan piece, to net.Conn, due Alarm) {
 	defer to.Close()
 	defer due.Close()
 	for p := range pieces {

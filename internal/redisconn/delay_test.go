@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/marketsim/marketsim/internal/alarm"
 )
 
 const late = 10 * time.Millisecond // the delay in these tests
@@ -21,7 +19,7 @@ const late = 10 * time.Millisecond // the delay in these tests
 func inDelay(t *testing.T, f func(t *testing.T, here, there net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		here := delayed(near, late, alarm.NewTimer)
+		here := delayed(near, late, NewTimerAlarm)
 		defer here.Close()
 		defer far.Close()
 		f(t, here, far)

@@ -59,6 +59,7 @@ func TestDelayIsExact(t *testing.T) {
 // Every connection that belongs to a client has its delay: those that go-redis makes
 // anew, and subscriptions, which hear what others say.
 func TestDelayOfEveryConnection(t *testing.T) {
+	t.Parallel()
 	const delay = 20 * time.Millisecond
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		own := testkit.Must(s.Dialer("").WithDelay(delay).Dial(t.Context()))(t)

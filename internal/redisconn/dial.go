@@ -58,8 +58,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/marketsim/marketsim/internal/alarm"
 )
 
 const (
@@ -140,6 +138,7 @@ func dial(ctx context.Context, c *connector) (*Conn, error) {
 	defer cancel()
 	first, err := c.reach(bounded)
 	t := c.lastTarget()
+
 	if err != nil {
 		return nil, explainDial(ctx, t, err)
 	}
@@ -179,10 +178,10 @@ func logIn(ctx context.Context, c *connector) (net.Conn, error) {
 	return c.handedOver, errors.Join(client.Close(), c.handedOver.SetDeadline(time.Time{}))
 }
 
-// lasting is a connection that its client does not close.
-type lasting struct{ net.Conn }
+// unclosable is a connection that its client does not close.
+type unclosable struct{ net.Conn }
 
-func (lasting) Close() error { return nil }
+func (unclosable) Close() error { return nil }
 
 // QuietLogs stops go-redis from writing each failed reconnection to stderr: the command's
 // error says the same. The switch is go-redis's own and process-wide, so only a main
@@ -205,53 +204,57 @@ type connector struct {
 }
 
 // options is what the package comment explains.
-func (d *connector) options(t Target) *redis.Options {
+func (c *connector) options(t Target) *redis.Options {
 	o := &redis.Options{
 		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
-		Dialer: d.dial,
+		Dialer: c.dial,
 		OnConnect: func(context.Context, *redis.Conn) error {
-			d.meter.live.Store(d.meter.started.Load())
+			c.meter.live.Store(c.meter.started.Load())
 			return nil
 		},
-		MaxRetries: cmp.Or(d.resends, -1), DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
+		MaxRetries: cmp.Or(c.resends, -1), DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
 		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
-		DialTimeout: dialTimeout, ReadTimeout: cmp.Or(d.replyTimeout, ioTimeout), WriteTimeout: ioTimeout,
+		DialTimeout: dialTimeout, ReadTimeout: cmp.Or(c.replyTimeout, ioTimeout), WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled: true, ConnMaxIdleTime: -1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	if d.meter.shared {
+
+	if c.meter.shared {
 		o.PipelinePoolSize = 1
 	}
-	if d.handsOver { // the other module's client may not say which version of the protocol it speaks
+	if c.handsOver { // the other module's client may not say which version of the protocol it speaks
 		o.Protocol = 2
 	}
+
 	return o
 }
 
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
-func (d *connector) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	d.meter.live.Store(false)
-	if first := d.first.Swap(nil); first != nil {
-		if d.handsOver {
-			d.handedOver = *first
-			return lasting{*first}, nil
+func (c *connector) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	c.meter.live.Store(false)
+	if first := c.first.Swap(nil); first != nil {
+		if c.handsOver {
+			c.handedOver = *first
+			return unclosable{*first}, nil
 		}
 		return *first, nil
 	}
-	return d.reach(ctx)
+	return c.reach(ctx)
 }
 
-func (d *connector) connect(ctx context.Context, t Target) (net.Conn, error) {
-	connect := d.over
+func (c *connector) connect(ctx context.Context, t Target) (net.Conn, error) {
+	connect := c.over
 	if connect == nil {
 		connect = func(ctx context.Context) (net.Conn, error) {
 			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, t.Network, t.Addr)
 		}
 	}
+
 	conn, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if t.TLS != nil {
 		config := t.TLS.Clone()
 		if config.ServerName == "" {
@@ -264,7 +267,8 @@ func (d *connector) connect(ctx context.Context, t Target) (net.Conn, error) {
 		}
 		conn = secure
 	}
-	return count(delayed(conn, d.delay, alarm.New), d.meter), nil
+
+	return count(delayed(conn, c.delay, NewAlarm), c.meter), nil
 }
 
 // FullDuplex returns the AutoPipeline of a client that was dialled with

@@ -121,6 +121,7 @@ func TestDialIsCancelled(t *testing.T) {
 }
 
 func TestDialPassword(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, backend.Local{Password: "SECRET"})
 	testkit.Dial(t, s)
 	without, wrong, stranger := s.Target, s.Target, s.Target
@@ -132,6 +133,7 @@ func TestDialPassword(t *testing.T) {
 
 // A client of another module needs nothing but its dialer, whatever its options.
 func TestConnect(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		target := s.Target
 		target.DB = 3
@@ -159,6 +161,7 @@ func TestConnect(t *testing.T) {
 }
 
 func TestDialTooManyClients(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	testkit.Dial(t, s).ConfigSet(t.Context(), "maxclients", "1")
 	// Whether the reply or the end of the connection is seen first is a race;
@@ -175,6 +178,7 @@ func TestDialTooManyClients(t *testing.T) {
 }
 
 func TestUnixSocketAndDatabase(t *testing.T) {
+	t.Parallel()
 	// A socket's path is limited to about 100 bytes, which t.TempDir exceeds on
 	// some systems.
 	dir := testkit.Must(os.MkdirTemp("", "ms"))(t)
@@ -192,6 +196,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 // A connection that the server closed while it was idle is replaced before a
 // command is written to it.
 func TestIdleConnectionLost(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
 	testkit.Succeeds(t, other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
@@ -217,6 +222,7 @@ func awaitClients(t testing.TB, conn *redisconn.Conn, n int) {
 }
 
 func TestOneConnectionForEverything(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
 	ctx := t.Context()
@@ -238,6 +244,7 @@ func TestOneConnectionForEverything(t *testing.T) {
 }
 
 func TestDeadlineEndsBlockingCommand(t *testing.T) {
+	t.Parallel()
 	conn := testkit.Dial(t, testkit.Local(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -251,6 +258,7 @@ func TestDeadlineEndsBlockingCommand(t *testing.T) {
 }
 
 func TestLostReplyRunsOnce(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	p := testkit.StartProxy(t, s)
 	direct := testkit.Dial(t, s)
@@ -298,6 +306,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 // Whatever a Dialer is derived from, its clients send a command once; those that are to
 // resend it are the only exception.
 func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	p := testkit.StartProxy(t, s)
 	direct := testkit.Dial(t, s)
@@ -339,6 +348,7 @@ func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
 // An error tells whether a byte of its command has left: a connection that is not free,
 // that is refused or whose handshake is not answered has sent nothing.
 func TestUnsent(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	for name, tc := range map[string]struct {
 		breaks func(p *testkit.Proxy)
@@ -375,6 +385,7 @@ func TestUnsent(t *testing.T) {
 
 // The control: go-redis as it comes does run a command twice, so the test above can fail.
 func TestLostReplyRunsTwiceByDefault(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	p := testkit.StartProxy(t, s)
 	client := redis.NewClient(&redis.Options{Addr: p.Addr(), Password: s.Target.Password})

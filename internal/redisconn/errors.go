@@ -48,6 +48,7 @@ func explainDial(ctx context.Context, t Target, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("connecting to Redis at %s: %w", t.Addr, cause)
 	}
+
 	ofTLS := tlsHint(err)
 	switch {
 	case t.TLS != nil && ofTLS != "":
@@ -104,6 +105,7 @@ func tlsHint(err error) string {
 		// seen first is a race
 		return "it hung up after the handshake: it may want a client certificate (--cert and --key)"
 	}
+
 	return ""
 }
 
@@ -114,9 +116,9 @@ func hungUp(err error) bool {
 		op != nil && op.Op == "remote error" // how crypto/tls reports an alert
 }
 
-// Broken reports whether err says that a connection broke or could not be made, and is
-// nothing that a server answered.
-func Broken(err error) bool {
+// ConnectionBroken reports whether err says that a connection broke or could not be made,
+// and is nothing that a server answered.
+func ConnectionBroken(err error) bool {
 	return err != nil && !is[redis.Error](err) && (hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
 }
 
@@ -134,6 +136,7 @@ func Unsent(err error) bool {
 func reachHint(t Target, err error) string {
 	op, _ := errors.AsType[*net.OpError](err)
 	late, _ := errors.AsType[net.Error](err)
+
 	switch {
 	case is[*net.DNSError](err):
 		return "is the host name right?"
@@ -190,6 +193,7 @@ func Explain(err error) error {
 		}
 		return fmt.Errorf("%w; grant it with: ACL SETUSER <user> +%s", err, command)
 	}
+
 	for _, advice := range []struct{ code, step string }{
 		{"READONLY", "this is a replica: connect to its master"},
 		{"OOM", "raise maxmemory or load fewer items"},
@@ -200,6 +204,7 @@ func Explain(err error) error {
 			return fmt.Errorf("%w; %s", err, advice.step)
 		}
 	}
+
 	if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrTLS) && hungUp(err) {
 		return fmt.Errorf("the connection to Redis was lost: %w", err)
 	}

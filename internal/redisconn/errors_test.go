@@ -24,6 +24,7 @@ func explained(t *testing.T, err error, says string) {
 }
 
 func TestDenied(t *testing.T) {
+	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "users.acl")
 	rules := "user default on nopass ~* &* +@all\n" +
 		"user bob on >secret ~test:* &* +@all -zrandmember -config|get -info\n"
@@ -51,7 +52,7 @@ func TestDenied(t *testing.T) {
 	if err := backend.Preflight(ctx, bob); err == nil || !strings.Contains(err.Error(), "+info") {
 		t.Errorf("Preflight says %v, want that INFO is missing", err)
 	}
-	info, err := backend.NewServer(backend.NameURL, s.Target, "", nil).Info(ctx)
+	info, err := backend.NewServer(backend.OriginURL, s.Target, "", nil).Info(ctx)
 	if err != nil || info.Product != "redis" || info.Version == "" || info.Config["maxmemory"] != "0" {
 		t.Errorf("Info says %+v, %v", info, err)
 	}
@@ -82,6 +83,7 @@ func TestDeniedSpellings(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	conn := testkit.Dial(t, testkit.Local(t, "--maxmemory", "1mb"))
 	explained(t, conn.Set(t.Context(), "k", strings.Repeat("x", 1<<20), 0).Err(), "raise maxmemory")
 	explained(t, answer("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")

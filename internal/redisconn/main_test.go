@@ -9,6 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redisconn.QuietLogs()
-	testkit.MaxParallel(6)
+	testkit.MaxParallel(10)
 	testkit.VerifyNoLeaks(m)
 }

@@ -15,6 +15,7 @@ import (
 // Many goroutines send over one connection, which sends nothing twice and
 // counts for nobody.
 func TestPipeliningSharesAConnection(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var others redisconn.Stats
 		conn := testkit.Must(s.Dialer("").WithStats(&others).WithPipelining().Dial(t.Context()))(t)

@@ -82,19 +82,19 @@ func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return c.meter.judged(1, func() error { return next(ctx, cmd) })
+		return c.meter.countCommands(1, func() error { return next(ctx, cmd) })
 	}
 }
 
 func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return c.meter.judged(len(cmds), func() error { return next(ctx, cmds) })
+		return c.meter.countCommands(len(cmds), func() error { return next(ctx, cmds) })
 	}
 }
 
-// judged counts the commands that one call sends, and returns its error, as
+// countCommands counts the commands that one call sends, and returns its error, as
 // [unsent] if nothing had left.
-func (m *meter) judged(commands int, call func() error) error {
+func (m *meter) countCommands(commands int, call func() error) error {
 	m.calls.Add(1)
 	defer m.calls.Add(-1)
 	before := m.writes.Load()
@@ -121,6 +121,7 @@ type countingConn struct {
 func (c *countingConn) Write(p []byte) (int, error) {
 	turned := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
+
 	if c.meter.live.Load() {
 		c.meter.writes.Add(1)
 		sent := Counts{BytesSent: int64(n)}
@@ -134,6 +135,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 		}
 		c.meter.Count(sent)
 	}
+
 	return n, err
 }
 

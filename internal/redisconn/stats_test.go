@@ -13,6 +13,7 @@ import (
 )
 
 func TestStats(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
 		if got := conn.Stats.Snapshot(); got != (redisconn.Counts{}) {
@@ -67,6 +68,7 @@ func TestStats(t *testing.T) {
 
 // Several connections count together, and what a subscription sends is counted too.
 func TestWithStats(t *testing.T) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var together redisconn.Stats
 		ctx := t.Context()

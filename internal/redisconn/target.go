@@ -84,7 +84,7 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 //	unix://[user[:password]@]/path/to/redis.sock[?db=N]
 //
 // The port is 6379 and the database 0 unless said otherwise. go-redis's other query
-// parameters (max_retries, ...) are refused, because they would undo what [Dial] needs to
+// parameters (max_retries, ...) are refused, because they would undo what [Dialer.Dial] needs to
 // measure truthfully. Every error wraps [ErrURL] and repeats no part of the URL, which
 // may hold a piece of a password that was not percent-encoded. Only an address that stands
 // alone, as in "localhost:6379", is repeated, as the URL to type.
@@ -102,6 +102,7 @@ func ParseURL(raw string) (Target, error) {
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
 		return Target{}, fmt.Errorf("%w: it cannot be parsed, or has a '#', or an '@' after the host; %s", ErrURL, encodeHint)
 	}
+
 	if !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
 		return Target{}, fmt.Errorf("%w: it must start with redis://, rediss:// (TLS) or unix://", ErrURL)
 	}
@@ -111,6 +112,7 @@ func ParseURL(raw string) (Target, error) {
 				"connection options (only db, and skip_verify with rediss://, are known)", ErrURL)
 		}
 	}
+
 	o, err := redis.ParseURL(raw)
 	switch {
 	case !validPort(u.Port()):
@@ -142,6 +144,7 @@ func urlInPlaceOf(raw string) string {
 	const starts = "it must start with redis://, rediss:// (TLS) or unix://"
 	address := strings.TrimPrefix(raw, "//")
 	ip, noIP := netip.ParseAddr(address)
+
 	switch {
 	case raw == "":
 		return starts
@@ -187,10 +190,12 @@ func (f TLSFiles) Apply(t *Target) error {
 	case (f.Cert == "") != (f.Key == ""):
 		return fmt.Errorf("%w: a client certificate and its key must be given together", ErrURL)
 	}
+
 	config := t.TLS.Clone()
 	if f.ServerName != "" {
 		config.ServerName = f.ServerName
 	}
+
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)
 		if err != nil {
@@ -201,6 +206,7 @@ func (f TLSFiles) Apply(t *Target) error {
 			return fmt.Errorf("reading the TLS authorities: %s holds no PEM certificate", f.CA)
 		}
 	}
+
 	if f.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {
@@ -208,6 +214,7 @@ func (f TLSFiles) Apply(t *Target) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
+
 	t.TLS = config
 	return nil
 }

@@ -216,6 +216,7 @@ func parse(t testing.TB, url string) redisconn.Target {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	server := tlsServer(t, cert, key, "no")
 	addr, login := server.Addr, ":"+server.Password+"@"
@@ -252,6 +253,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTLSClientCertificate(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	target := tlsServer(t, cert, key, "yes")
 	conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)

@@ -19,7 +19,7 @@ func bookRows(t *testing.T) []result.Row {
 	for _, p := range BookRows() {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
-			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},
+			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.AuditSummary{Done: true, OK: true},
 			Listed: int64(p.Listed.Number), Bought: int64(p.Bought.Number), Retries: int64(p.Retries.Number),
 		}
 		row.WaitMS.Mean = p.WaitMS.Number
@@ -267,7 +267,7 @@ func TestNotJudged(t *testing.T) {
 	}{
 		{"was not measured", func(r *result.Row) { r.Strategy = "other" }},
 		{"was not measured", func(r *result.Row) { r.HoldMS = 1 }},
-		{"was not audited", func(r *result.Row) { r.Audit = result.Audit{OK: true} }},
+		{"was not audited", func(r *result.Row) { r.Audit = result.AuditSummary{OK: true} }},
 		{"failed its audit", func(r *result.Row) { r.Audit.OK = false }},
 	} {
 		for name, ids := range needs {
@@ -341,7 +341,7 @@ func TestUndecided(t *testing.T) {
 	idle := rounds(t, 9, func(_ int, rows []result.Row) {
 		for i := range rows {
 			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
-				Audit: result.Audit{Done: true, OK: true}}
+				Audit: result.AuditSummary{Done: true, OK: true}}
 		}
 	})
 	for _, c := range Judge(idle) {

@@ -76,7 +76,7 @@ func JudgedProgramsNamed(name string) []JudgedProgram {
 }
 
 func rowsOf(text string) [][]string {
-	rows, _ := csv.NewReader(strings.NewReader(text)).ReadAll() // cannot fail: a test reads both files
+	rows, _ := csv.NewReader(strings.NewReader(text)).ReadAll() // cannot fail: tests read all of these files
 	return rows[1:]
 }
 

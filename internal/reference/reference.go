@@ -9,7 +9,6 @@ package reference
 import (
 	"cmp"
 	_ "embed"
-	"encoding/csv"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,8 +65,7 @@ func RowsByMix() []PublishedRow {
 // all reads published.csv, which is a part of this program: a test compares
 // each cell with what is read.
 func all() (rows []PublishedRow) {
-	records, _ := csv.NewReader(strings.NewReader(published)).ReadAll()
-	for _, rec := range records[1:] {
+	for _, rec := range rowsOf(published) {
 		rows = append(rows, PublishedRow{
 			Source: rec[0], Seconds: number(rec[2]), Listers: number(rec[3]), Buyers: number(rec[4]),
 			Locking: rec[5],

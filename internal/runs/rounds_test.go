@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -52,7 +51,7 @@ func TestGroups(t *testing.T) {
 	r := threeRounds()
 	r.Rows = append(r.Rows, result.Row{Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}}})
 	slices.Reverse(r.Rows)
-	perSecond := metric.ByName("purchases_per_second")
+	perSecond := runs.MetricByName("purchases_per_second")
 	var names []string
 	for _, g := range r.Groups() {
 		names = append(names, g.Name())
@@ -92,7 +91,7 @@ func TestNames(t *testing.T) {
 // does not have is no number.
 func TestMetrics(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range metric.All() {
+	for _, m := range runs.Metrics() {
 		if seen[m.Name] || (m.Table != "") != (m.Heading != "") && m.Table != "" {
 			t.Errorf("%+v is there twice, or has no heading", m)
 		}
@@ -114,7 +113,7 @@ func TestMetrics(t *testing.T) {
 		"list_ms_mean":                    math.NaN(),
 		"lock_servers_bytes_per_purchase": math.NaN(),
 	} {
-		m := metric.ByName(name)
+		m := runs.MetricByName(name)
 		seconds := func(s float64) *float64 { return &s }
 		r := result.Row{
 			Seconds:       2,

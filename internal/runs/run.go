@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
@@ -101,7 +100,7 @@ func (g Group) Problem() (problem string) {
 }
 
 // Values are those of a Metric in the group's rows.
-func (g Group) Values(m metric.Metric) []float64 {
+func (g Group) Values(m Metric) []float64 {
 	all := make([]float64, len(g.Rows))
 	for i := range g.Rows {
 		all[i] = m.Of(&g.Rows[i])
@@ -117,6 +116,7 @@ func (r *Run) Groups() []Group {
 		byPoint[row.Point] = append(byPoint[row.Point], row)
 		points = append(points, row.Point)
 	}
+
 	var all []Group
 	for _, p := range points {
 		rows, first := byPoint[p]
@@ -208,6 +208,7 @@ func (r *Run) check() error {
 	if r.Status == stored.Complete && len(r.Rows) == 0 {
 		return errors.New("it says that it is complete, and has no row")
 	}
+
 	c := &r.Manifest.Config
 	if c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
 		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes",
@@ -218,6 +219,7 @@ func (r *Run) check() error {
 			return err
 		}
 	}
+
 	type measured struct {
 		result.Point
 		trial int
@@ -248,7 +250,8 @@ func checkRow(r *result.Row) error {
 	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:
 		return fmt.Errorf("contended_beside is %d, of %d", r.ContendedBeside, r.Refused["contended"])
 	}
-	for _, m := range metric.All() {
+
+	for _, m := range Metrics() {
 		if v := m.Of(r); v < 0 {
 			return fmt.Errorf("%s is %v, and cannot be negative", m.Name, v)
 		}
@@ -257,57 +260,4 @@ func checkRow(r *result.Row) error {
 		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
 	}
 	return stored.Status(r.Status).Check()
-}
-
-// An Axis is what a sweep varies.
-type Axis struct {
-	Name   AxisName  `json:"name"`
-	Values []float64 `json:"values"` // ascending; times are in milliseconds
-}
-
-// AxisName names an axis.
-type AxisName string
-
-// The axes of a sweep.
-const (
-	// How many sellers, and as many buyers; where items circulate, buyers alone.
-	AxisClients AxisName = "clients"
-	AxisHot     AxisName = "hot"  // as Load.Hot
-	AxisHold    AxisName = "hold" // as Load.HoldMS
-	AxisRTT     AxisName = "rtt"  // as Load.RTTMS
-)
-
-// AxisNames are all of them.
-func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, AxisRTT} }
-
-// Whole reports whether the axis counts something.
-func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot }
-
-// At returns the point moved to a value of the axis. The axis clients comes after hot,
-// which decides about sellers.
-func (a AxisName) At(p result.Point, value float64) result.Point {
-	switch a {
-	case AxisClients:
-		p.Mix = result.Mix{Sellers: int(value), Buyers: int(value)}
-	case AxisHot:
-		p.Hot = int(value)
-	case AxisHold:
-		p.HoldMS = value
-	case AxisRTT:
-		p.RTTMS = value
-	}
-	if p.Hot > 0 {
-		p.Mix.Sellers = 0
-	}
-	return p
-}
-
-func (a Axis) check() error {
-	if !slices.Contains(AxisNames(), a.Name) {
-		return fmt.Errorf("unknown axis %q", string(a.Name))
-	}
-	if len(a.Values) == 0 || !slices.IsSorted(a.Values) {
-		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order", a.Name, a.Values)
-	}
-	return nil
 }

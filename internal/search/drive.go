@@ -1,11 +1,14 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 )
 
 // Options say what Drive goes through.
@@ -17,12 +20,21 @@ type Options struct {
 	// It is called when all schedules of a bound were played, and says whether some were
 	// left out wrongly, and whether other choices are left out from now on. It may be nil.
 	Relearn func() (wrong, changed bool)
+
+	// Found is called once for each harm, when it is found, and Progress every 10 s with
+	// what is known by then. Both are called between two schedules, one call at a time, and
+	// the search waits for them. They may be nil.
+	Found    func(Found)
+	Progress func(Summary)
 }
+
+// progressEvery is how often Options.Progress is called, while schedules are short.
+const progressEvery = 10 * time.Second
 
 // Drive goes through the schedules of a program within bounds, or until the context ends.
 // What it finds is no failure: see Result. An error says why nothing can be concluded.
-func Drive(ctx context.Context, o Options) (Result, error) {
-	d := &driver{Options: o, ctx: ctx}
+func Drive(ctx context.Context, o Options) (Summary, error) {
+	d := &driver{Options: o, ctx: ctx, told: time.Now()}
 	err := d.run()
 	return d.result, err
 }
@@ -33,11 +45,12 @@ type driver struct {
 	ctx context.Context
 
 	mu     sync.Mutex // guards what follows
-	result Result     // so far
+	result Summary    // so far
 	walk   *walk
 	stale  bool // what worlds offer has changed since the walk began
 	busy   int
 	free   *sync.Cond // signals that a world is no longer busy
+	told   time.Time  // when Progress was called last, or the search began
 	err    error
 }
 
@@ -53,22 +66,38 @@ func (d *driver) run() error {
 	d.walk = newWalk(b)
 	d.free = sync.NewCond(&d.mu)
 	for faults := range b.Faults + 1 {
-		for preemptions := range b.Preemptions + 1 {
-			if b.Total > 0 && preemptions+faults > b.Total {
-				continue
-			}
-			err := d.pass(cost{faults, preemptions})
-			if errors.Is(err, ErrChance) && len(d.result.Found) > 0 { // a harm that was seen stays true
-				d.result.Stopped = err.Error()
-			} else if err != nil {
-				return err
-			}
-			if d.result.Stopped != "" || len(d.result.Found) > 0 && !b.Exhaustive {
-				return nil
-			}
+		ended, err := d.preempt(faults)
+		if ended || err != nil {
+			return err
 		}
 	}
+	d.result.Complete = !d.walk.bounded && d.result.Lost == 0
 	return nil
+}
+
+// preempt goes through the schedules with this many faults: it raises the bound on
+// preemptions to the last one, or until no schedule is left. It reports whether the search
+// ends here.
+func (d *driver) preempt(faults int) (ended bool, err error) {
+	for preemptions := 0; preemptions <= d.Bounds.Preemptions; preemptions++ {
+		if d.Bounds.Total > 0 && preemptions > d.Bounds.Total-faults {
+			break
+		}
+
+		err := d.pass(cost{faults, preemptions})
+		if errors.Is(err, ErrChance) && len(d.result.Found) > 0 { // a harm that was seen stays true
+			d.result.Stopped = err.Error()
+		} else if err != nil {
+			return true, err
+		}
+		if d.result.Stopped != "" || len(d.result.Found) > 0 && !d.Bounds.Exhaustive {
+			return true, nil
+		}
+		if !d.stale && d.walk.isEmpty(faults) {
+			break
+		}
+	}
+	return false, nil
 }
 
 // pass goes through the schedules up to those of some cost. If what worlds offer has
@@ -114,12 +143,43 @@ func (d *driver) sideBySide(level cost) {
 func (d *driver) count(level cost) error {
 	sum := d.walk.within(level)
 	d.result.Schedules = sum.schedules
+	d.result.Merged = sum.merged
 	d.result.Harmful = sum.harmful
+	d.result.Left = len(d.walk.open)
 
 	all := sum.chance.sum()
 	d.result.Points = all.points
 	d.result.Lost = all.lost
 	return sum.chance.tooOften()
+}
+
+// tell calls Progress if that is due.
+func (d *driver) tell(level cost) {
+	if d.Progress == nil || time.Since(d.told) < progressEvery {
+		return
+	}
+	d.told = time.Now()
+	_ = d.count(level) // whether chance is too much is asked when the bound is reached
+	d.Progress(d.result)
+}
+
+// stopped says why the search ends before its bounds; empty: it does not.
+func (d *driver) stopped(level cost) string {
+	ended := d.ctx.Err()
+	switch {
+	case d.walk.within(level).schedules == d.Bounds.Schedules:
+		return fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
+	case ended == nil:
+		return ""
+	case !errors.Is(ended, context.DeadlineExceeded):
+		return "an interruption"
+	}
+
+	cause := context.Cause(d.ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return OutOfTime
+	}
+	return cause.Error() // whoever has set the deadline says what it is
 }
 
 // work has a world play schedules up to those of some cost, until none is left.
@@ -141,16 +201,12 @@ func (d *driver) work(w World, level cost) {
 		d.busy--
 		d.free.Broadcast()
 
-		switch {
-		case err != nil:
+		if err != nil {
 			d.err = err
-		case d.walk.within(level).schedules == d.Bounds.Schedules:
-			d.result.Stopped = fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
-		case errors.Is(d.ctx.Err(), context.DeadlineExceeded):
-			d.result.Stopped = "the time that it was given"
-		case d.ctx.Err() != nil:
-			d.result.Stopped = "an interruption"
+			break
 		}
+		d.result.Stopped = cmp.Or(d.result.Stopped, d.stopped(level))
+		d.tell(level)
 	}
 	d.free.Broadcast()
 }
@@ -161,38 +217,76 @@ func (d *driver) play(w World, b branch) error {
 	var tries retries
 	for {
 		r := newRun(d, b)
-		played, err := d.once(w, r)
+		played, err := d.playOnce(w, r)
+		if err == nil && r.twinMismatch != "" {
+			err = fmt.Errorf("%w: two schedules came to the same state after %s and after %s, and then %s", ErrChance,
+				choicesOf(r.twin.path[:r.twin.from]), choicesOf(r.path), r.twinMismatch)
+		}
 		switch {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
+			d.walk.states.forget(&r.record, len(b.nodes), b.cost)
 			return d.walk.lose(b, err.Error())
 		case err != nil:
 			return err
-		case r.differs == "":
-			d.walk.played(b, r.path, len(played.Harms) > 0)
+		case r.mismatch == "":
+			d.walk.played(b, &r.record)
 			return nil
 		case !tries.again(played.Stalled):
-			return d.walk.lose(b, r.differs)
+			return d.walk.lose(b, r.mismatch)
 		}
 	}
 }
 
-// once plays a run, and notes its harms: a harm is one, whichever way led to it.
-func (d *driver) once(w World, r *run) (Played, error) {
+// playOnce plays a run, and notes its harms: a harm is one, whichever way led to it.
+func (d *driver) playOnce(w World, r *run) (Played, error) {
 	played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
-	if err != nil {
+	merged := errors.Is(err, ErrMerged)
+	if err != nil && !merged {
 		return played, err
+	}
+
+	r.harms = harmsOf(played.Harms)
+	if t := r.twin; t != nil && r.twinMismatch == "" && !merged {
+		r.twinMismatch = r.endMismatch(t)
 	}
 
 	for _, v := range played.Harms {
 		isKnown := func(f Found) bool { return f.Harm == v.Harm }
-		if !slices.ContainsFunc(d.result.Found, isKnown) {
-			d.result.Found = append(d.result.Found, found(d.Program, played, v))
+		if slices.ContainsFunc(d.result.Found, isKnown) {
+			continue
+		}
+
+		first := found(d.Program, played, v)
+		d.result.Found = append(d.result.Found, first)
+		if d.Found != nil {
+			d.Found(first)
 		}
 	}
-	if r.depth < len(r.path) && r.differs == "" {
-		r.differs = "the clients ended before that"
+	if r.depth < len(r.path) && r.mismatch == "" {
+		r.mismatch = "the clients ended before that"
 	}
 	return played, nil
+}
+
+// choicesOf are the choices of a path, as a token has them.
+func choicesOf(path []node) string {
+	all := make([]string, len(path))
+	for i, n := range path {
+		all[i] = n.options[n.at].String()
+	}
+	return strings.Join(all, ".")
+}
+
+// endMismatch says how a schedule that was played to its end beside its twin ended
+// otherwise; empty: it did not.
+func (r *run) endMismatch(t *twin) string {
+	switch {
+	case t.joins != "" || !t.ends(r.beside+1):
+		return "one ended before the other"
+	case !slices.Equal(t.harms, r.harms):
+		return fmt.Sprintf("one did the harms %q, and the other %q", t.harms, r.harms)
+	}
+	return ""
 }
 
 // unlocked lets others go on while a schedule is played, which may end this goroutine.
@@ -225,14 +319,21 @@ func (r *retries) again(stalled bool) bool {
 // A run is a branch while it is played.
 type run struct {
 	*driver
-	branch  branch
-	path    []node // of the branch, and then of what came after it
-	depth   int    // how many points it has come to
-	differs string // how the schedule differs from the path; empty: it does not
+	record   // its path is that of the branch, and then of what came after it
+	branch   branch
+	depth    int    // how many points it has come to
+	mismatch string // how the schedule differs from the path; empty: it does not
+
+	// Beside its twin, which has been in its state before:
+	twin         *twin  // nil: it is played for itself
+	beside       int    // how many points both have come to since then
+	twinMismatch string // how it differs from the twin; empty: it does not
 }
 
 func newRun(d *driver, b branch) *run {
-	r := &run{driver: d, branch: b, path: slices.Clone(b.nodes)}
+	r := &run{driver: d, branch: b}
+	r.path = slices.Clone(b.nodes)
+	r.states = make([]string, len(b.nodes)) // whose states were looked at before
 	if len(b.nodes) > 0 {
 		r.path[len(b.nodes)-1].at = b.last
 	}
@@ -242,24 +343,84 @@ func newRun(d *driver, b branch) *run {
 // choose is the next Choice: that of the path, and after its end the first. At each point
 // of the path the options and the requests must be the same as before, at whatever time;
 // if they are not, only first choices follow.
-func (r *run) choose(options []Choice, pending []string) (Choice, error) {
+func (r *run) choose(p ChoicePoint) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	options, pending := p.Options, p.Pending
 	depth := r.depth
 	r.depth++
-	if r.differs != "" {
+	if r.mismatch != "" {
 		return options[0], nil
 	}
 
-	if depth == len(r.path) {
-		r.path = append(r.path, node{point: r.walk.pointOf(options, pending)})
+	if depth >= len(r.path) {
+		if err := r.addPoint(p); err != nil || r.twin != nil {
+			return options[0], err
+		}
 		r.walk.tally(r.branch.cost).chance.at(depth).points++
 	}
 	n := r.path[depth]
 	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {
-		r.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
+		r.mismatch = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
 			depth+1, n.pending, n.options, pending, options)
 		return options[0], nil
 	}
 	return n.options[n.at], nil
+}
+
+// addPoint adds a point at which no schedule with the same choices has been. ErrMerged says
+// that nothing new comes after it.
+func (r *run) addPoint(p ChoicePoint) error {
+	state := ""
+	if p.State != nil && !r.Bounds.Unmerged {
+		state = p.State()
+	}
+	reached := r.walk.pointOf(p.Options, p.Pending)
+	known := &r.walk.states
+
+	switch {
+	case r.twin != nil:
+		r.beside++
+	case state != "" && known.covers(state, r.branch.cost):
+		r.joins = state
+		r.twin = known.twins[state]
+		if r.twin == nil {
+			return ErrMerged
+		}
+	default:
+		r.path = append(r.path, node{point: reached})
+		r.states = append(r.states, state)
+		return nil
+	}
+
+	if r.twin.ends(r.beside) {
+		if err := r.nextTwin(state); err != nil {
+			return err
+		}
+	}
+	r.twinMismatch = r.twin.differs(r.beside, reached, state)
+	if r.twinMismatch != "" {
+		return ErrMerged
+	}
+	return nil
+}
+
+// nextTwin goes on beside the twin of the state at which the twin so far has joined a third
+// schedule. ErrMerged says that there is none.
+func (r *run) nextTwin(state string) error {
+	next := r.walk.states.twins[state]
+	switch {
+	case r.twin.joins == "":
+		r.twinMismatch = "one ended before the other"
+		return ErrMerged
+	case r.twin.joins != state:
+		r.twinMismatch = "another state was come to"
+		return ErrMerged
+	case next == nil:
+		return ErrMerged
+	}
+
+	r.twin = next
+	r.beside = 0
+	return nil
 }

@@ -11,6 +11,7 @@ package search
 
 import (
 	"errors"
+	"math"
 	"strconv"
 
 	"github.com/marketsim/marketsim/verify"
@@ -23,12 +24,26 @@ type World interface {
 	Play(choose Chooser) (Played, error)
 }
 
-// A Chooser says which option happens next. Its options, and what each client wants to
-// send, tell a point from others.
-type Chooser func(options []Choice, pending []string) (Choice, error)
+// A Chooser says what happens next at a point. It returns ErrMerged, wrapped or not, where
+// the schedule need not be played on.
+type Chooser func(ChoicePoint) (Choice, error)
+
+// A ChoicePoint is where a schedule has come to: a place at which something is chosen.
+type ChoicePoint struct {
+	Options []Choice
+	Pending []string // what each client wants to send
+	// State returns all on which depends how a schedule goes on from here, but for the
+	// choices to come. Two points of equal states have the same future. It may be too fine,
+	// and never too coarse; an empty one is equal to none. Nil: no state is known.
+	State func() string
+}
 
 // First is the Chooser of the first schedule: no client is preempted, and nothing strikes.
-func First(options []Choice, _ []string) (Choice, error) { return options[0], nil }
+func First(p ChoicePoint) (Choice, error) { return p.Options[0], nil }
+
+// ErrMerged is what a Chooser returns at a point from which nothing new can come. A World
+// then ends the schedule, and returns it as it is so far, with the error.
+var ErrMerged = errors.New("an earlier schedule has gone on from the same state")
 
 // What happens without a fault, as Choice.What says it: a letter each. A word is a fault.
 const (
@@ -38,6 +53,10 @@ const (
 	Arrive   = "a" // a late request of a client
 	CutShort = "c" // the second part of a pipeline is lost, and its connection breaks
 )
+
+// Quiet is Choice.At of a TimePass where nobody can go on, and time would pass without a
+// choice if no fault could strike meanwhile.
+const Quiet = 2
 
 // A Choice is what happens at one point of a schedule.
 type Choice struct {
@@ -53,6 +72,9 @@ type Choice struct {
 
 // IsFault reports whether it is a fault, and not what happens without one.
 func (c Choice) IsFault() bool { return len(c.What) > 1 }
+
+// IsQuiet reports whether it is what happens without a choice where no fault can strike.
+func (c Choice) IsQuiet() bool { return c.What == TimePass && c.At == Quiet }
 
 // String is the choice in a token.
 func (c Choice) String() string {
@@ -80,29 +102,42 @@ var ErrHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one th
 	"waits for a reply or for time to pass, which no search can give it then; " +
 	"a channel of size one can take the place of the mutex")
 
-// ErrChance is in what Drive returns, or in Result.Stopped if harm had been found before.
+// ErrChance is in what Drive returns, or in Summary.Stopped if harm had been found before.
 var ErrChance = errors.New("the same choices do not lead to the same points, " +
 	"so that nothing can be concluded")
+
+// OutOfTime is what Summary.Stopped says if the context's deadline has ended the search, and
+// the context has no cause of its own.
+const OutOfTime = "the time that it was given"
+
+// Unbounded is for Bounds.Preemptions: the search goes on until no schedule is left.
+const Unbounded = math.MaxInt
 
 // A Program names what the clients do, in tokens.
 type Program struct{ Subject, Name string }
 
 // Bounds say how far Drive goes.
 type Bounds struct {
-	Preemptions int  // how often a client that could go on has to wait for another one
+	Preemptions int  // how often a client that could go on has to wait for another one; Unbounded: any number of times
 	Faults      int  // how many faults happen
 	Total       int  // of preemptions and faults together; 0: as many as there may be of each
 	Schedules   int  // how many are played at most; 0: any number
 	Exhaustive  bool // the search goes on after a harm, to the last bound
+	Unmerged    bool // a schedule is played to its end, though an earlier one has been in its state
 }
 
-// A Result is what Drive found, also when it ended early.
-type Result struct {
+// A Summary is what Drive found, also when it ended early.
+type Summary struct {
 	Preemptions, Faults int     // the last bounds that were reached
 	Schedules           int     // within these bounds: all different
+	Merged              int     // of these: came to a state that an earlier one had been in
 	Harmful             int     // of these
+	Left                int     // of all bounds, also higher ones: known, and not played; each may lead to more
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
+	// Complete says that more preemptions would make no other schedule: none was left out
+	// because of their bound, and the search has ended with nothing left to play.
+	Complete bool
 	// Points counts the points of all schedules, and Lost those at which a choice
 	// was given up, because the choices before it did not lead there again: there
 	// is chance in the clients.

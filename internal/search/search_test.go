@@ -1,9 +1,15 @@
 package search_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
@@ -17,10 +23,14 @@ type letters struct {
 	plays    int
 	confused func(play int) bool // whether the clients do something else in a play; may be nil
 	stalled  bool                // the machine is said to be the reason
+	takes    time.Duration       // a play
+	// The state after a text, whoever was last; may be nil.
+	state func(text string, last int) string
 }
 
 func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 	l.plays++
+	time.Sleep(l.takes) // of virtual time: see TestTime
 	confused := l.confused != nil && l.confused(l.plays)
 	played := search.Played{
 		Stalled: l.stalled && confused,
@@ -43,7 +53,11 @@ func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 		if confused {
 			pending = []string{"something", "else"}
 		}
-		c, err := choose(options, pending)
+		at := search.ChoicePoint{Options: options, Pending: pending}
+		if l.state != nil {
+			at.State = func() string { return l.state(text, last) }
+		}
+		c, err := choose(at)
 		if err != nil {
 			return played, err
 		}
@@ -58,7 +72,7 @@ func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 	return played, nil
 }
 
-func drive(t *testing.T, w *letters, preemptions int) (search.Result, error) {
+func drive(t *testing.T, w *letters, preemptions int) (search.Summary, error) {
 	t.Helper()
 	return search.Drive(t.Context(), search.Options{
 		Program: search.Program{Subject: "letters", Name: "two"},
@@ -114,6 +128,103 @@ func TestRetries(t *testing.T) {
 		if (r.Lost > 0) != c.lost || errors.Is(err, search.ErrChance) != c.lost {
 			t.Errorf("%s: %d of %d points are lost: %v", name, r.Lost, r.Points, err)
 		}
+	}
+}
+
+// counts is a state of letters: how many of each there are, and whose turn it is. It ends so
+// that the search plays on from each such state, beside the schedule that was there first.
+func counts(text string, last int) string {
+	state := fmt.Sprint(strings.Count(text, "A"), strings.Count(text, "B"), last)
+	for n := 0; ; n++ {
+		h := fnv.New32a()
+		fmt.Fprint(h, state, " ", n)
+		if h.Sum32()%100 == 0 {
+			return fmt.Sprint(state, " ", n)
+		}
+	}
+}
+
+// A schedule that is played on from a state goes on as its twin, even if the twin was
+// itself played on beside a third. A state that does not tell of what does harm is an error.
+func TestTwins(t *testing.T) {
+	r, err := drive(t, &letters{times: 4, state: counts}, search.Unbounded)
+	if err != nil || !r.Complete || r.Merged == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err = drive(t, &letters{times: 4, state: counts, never: "ABAAABBB"}, search.Unbounded)
+	if err != nil || !strings.Contains(r.Stopped, "did the harms") {
+		t.Errorf("a state that lacks the order of letters: %+v, %v", r, err)
+	}
+}
+
+// A harm is told of once, when it is found: before the schedules after it are played.
+func TestFoundAtOnce(t *testing.T) {
+	w := &letters{times: 3, never: "ABBBAA"}
+	var told []search.Found
+	toldAfter := 0
+	r, err := search.Drive(t.Context(), search.Options{
+		Bounds: search.Bounds{Preemptions: search.Unbounded, Exhaustive: true},
+		Worlds: []search.World{w},
+		Found: func(f search.Found) {
+			told = append(told, f)
+			toldAfter = w.plays
+		},
+	})
+	if err != nil || len(r.Found) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+
+	once := len(told) == 1 && told[0].Token == r.Found[0].Token && told[0].Text == w.never
+	if !once || toldAfter >= w.plays {
+		t.Errorf("told of %+v after %d of %d plays", told, toldAfter, w.plays)
+	}
+}
+
+// A search that ran out of time says so, and what it has found by then, and is not complete.
+// How far it is it says every 10 s, with what was found.
+func TestTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		time      time.Duration // 0: as long as it takes
+		cause     error
+		stopped   string
+		schedules int
+		lines     []int // the schedules of each line of progress
+	}{
+		"all":       {0, nil, "", 70, []int{10, 20, 30, 40, 50, 60, 70}},
+		"over":      {1, nil, search.OutOfTime, 1, nil},
+		"in play":   {24500 * time.Millisecond, nil, search.OutOfTime, 25, []int{10, 20}},
+		"of a test": {24500 * time.Millisecond, errors.New("a test"), "a test", 25, []int{10, 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if test.time > 0 {
+					within, cancel := context.WithTimeoutCause(ctx, test.time, test.cause)
+					defer cancel()
+					ctx = within
+				}
+
+				var lines []int
+				r, err := search.Drive(ctx, search.Options{
+					Bounds: search.Bounds{Preemptions: search.Unbounded, Exhaustive: true},
+					Worlds: []search.World{&letters{times: 4, never: "AAAABBBB", takes: time.Second}},
+					Progress: func(soFar search.Summary) {
+						lines = append(lines, soFar.Schedules)
+						if len(soFar.Found) != 1 || soFar.Complete {
+							t.Errorf("so far %+v", soFar)
+						}
+					},
+				})
+
+				stops := test.stopped != ""
+				if err != nil || r.Stopped != test.stopped || r.Complete == stops || (r.Left > 0) != stops {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if r.Schedules != test.schedules || len(r.Found) != 1 || !slices.Equal(lines, test.lines) {
+					t.Errorf("%+v, told of after %v schedules", r, lines)
+				}
+			})
+		})
 	}
 }
 

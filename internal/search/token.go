@@ -9,7 +9,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-const version = "x4" // of tokens: it changes when a token would mean another schedule
+const version = "x5" // of tokens: it changes when a token would mean another schedule
 
 // Token is a schedule of a program as ParseToken reads it.
 func Token(p Program, steps []Choice) string {
@@ -37,29 +37,41 @@ func Words(steps []Choice) (words []string) {
 }
 
 // Follow is the Chooser that chooses the steps of a token.
-func Follow(steps []string) Chooser {
-	n := -1
-	return func(options []Choice, _ []string) (Choice, error) {
-		n++
-		isNext := func(c Choice) bool { return n < len(steps) && c.String() == steps[n] }
-		i := slices.IndexFunc(options, isNext)
-		if i < 0 {
-			return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v", n+1, options)
-		}
-		return options[i], nil
+func Follow(steps []string) Chooser { return (&follower{steps: steps}).choose }
+
+// A follower chooses the steps of a token, one after the other.
+type follower struct {
+	steps []string
+	n     int // so many were chosen
+}
+
+// choose chooses the next step. How often time passes quietly depends on which faults may
+// still strike, and so on the bounds of the search: where the token does not have it, it
+// passes all the same.
+func (f *follower) choose(p ChoicePoint) (Choice, error) {
+	isNext := func(c Choice) bool { return f.n < len(f.steps) && c.String() == f.steps[f.n] }
+	i := slices.IndexFunc(p.Options, isNext)
+	switch {
+	case i >= 0:
+		f.n++
+		return p.Options[i], nil
+	case p.Options[0].IsQuiet():
+		return p.Options[0], nil
 	}
+	return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v", f.n+1, p.Options)
 }
 
 // Replay has a world play the steps of a token. The harm that it returns is empty if they
 // do none.
 func Replay(p Program, w World, steps []string) (f Found, err error) {
-	played, err := w.Play(Follow(steps))
+	token := &follower{steps: steps}
+	played, err := w.Play(token.choose)
 	if err != nil {
 		return f, err
 	}
 
-	if n := len(played.Steps); n < len(steps) {
-		err = fmt.Errorf("step %d of the token did not come: the clients had ended", n+1)
+	if token.n < len(steps) {
+		err = fmt.Errorf("step %d of the token did not come: the clients had ended", token.n+1)
 	}
 	if len(played.Harms) > 0 {
 		f = found(p, played, verify.Worst(played.Harms))
@@ -80,11 +92,11 @@ func Anonymous(text string) string {
 	return random.ReplaceAllLiteralString(text, "~")
 }
 
-// Names names things in a diagram by the order in which they come.
-type Names map[string]string
+// Labels names things in a diagram by the order in which they come.
+type Labels map[string]string
 
 // Of is a thing's name: its kind, and a number.
-func (n Names) Of(kind, thing string) string {
+func (n Labels) Of(kind, thing string) string {
 	if n[thing] == "" {
 		n[thing] = fmt.Sprintf("%s-%d", kind, len(n)+1)
 	}
@@ -92,6 +104,6 @@ func (n Names) Of(kind, thing string) string {
 }
 
 // Tokens is a text with the name of a token in place of what is random in it.
-func (n Names) Tokens(text string) string {
+func (n Labels) Tokens(text string) string {
 	return random.ReplaceAllStringFunc(text, func(is string) string { return n.Of("token", is) })
 }

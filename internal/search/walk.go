@@ -19,6 +19,8 @@ type walk struct {
 	open    branches
 	tallies map[cost]*tally
 	points  map[string]*point // so that equal ones are kept once
+	states  states
+	bounded bool // a choice was left out because of the bound on preemptions, or on their sum with faults
 }
 
 // A cost is what a schedule is ordered by.
@@ -46,6 +48,7 @@ func (c cost) after(other cost) bool {
 // A tally counts the schedules of one cost.
 type tally struct {
 	schedules, harmful int
+	merged             int // of the schedules: came to a state of an earlier one
 	chance             chance
 }
 
@@ -81,8 +84,12 @@ func newWalk(b Bounds) *walk {
 	return &walk{
 		bounds: b, open: branches{{}},
 		tallies: map[cost]*tally{}, points: map[string]*point{},
+		states: states{costs: map[string][]cost{}, twins: map[string]*twin{}},
 	}
 }
+
+// isEmpty reports whether no schedule with this many faults is left.
+func (w *walk) isEmpty(faults int) bool { return len(w.open) == 0 || w.open[0].cost.faults > faults }
 
 // next takes the first branch. It returns false if there is none, or if it comes
 // after schedules of this cost.
@@ -106,6 +113,7 @@ func (w *walk) within(bound cost) (sum tally) {
 	for c, t := range w.tallies {
 		if c.within(bound) {
 			sum.schedules += t.schedules
+			sum.merged += t.merged
 			sum.harmful += t.harmful
 			sum.chance.add(t.chance)
 		}
@@ -130,18 +138,27 @@ func (w *walk) pointOf(options []Choice, pending []string) *point {
 
 // played counts a schedule that was itself a branch, and adds its branches: those at its
 // nodes after the last one of the branch.
-func (w *walk) played(b branch, nodes []node, harmful bool) {
+func (w *walk) played(b branch, r *record) {
+	nodes := r.path
 	tally := w.tally(b.cost)
 	tally.schedules++
-	if harmful {
+	if r.joins != "" {
+		tally.merged++
+	}
+	if len(r.harms) > 0 {
 		tally.harmful++
 	}
+	w.states.keep(r)
 
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
 			next := b.cost.with(c)
-			if at > 0 && w.allows(next) {
+			switch {
+			case at == 0:
+			case w.allows(next):
 				heap.Push(&w.open, branch{nodes[:depth+1], at, next})
+			case next.faults <= w.bounds.Faults:
+				w.bounded = true
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 		err = c.join(ctx, cli)
 	}
 	if err == nil {
-		c.Server = backend.NewServer(backend.NameCluster, c.Redises[0].Target,
+		c.Server = backend.NewServer(backend.OriginCluster, c.Redises[0].Target,
 			"private cluster of three masters, each with a replica,", c.Close)
 		err = c.Server.Discover(ctx)
 	}
@@ -153,8 +153,8 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 // ready to use.
 type ClusterStarter struct{}
 
-// Name returns [backend.NameCluster].
-func (ClusterStarter) Name() backend.Name { return backend.NameCluster }
+// Name returns [backend.OriginCluster].
+func (ClusterStarter) Name() backend.Origin { return backend.OriginCluster }
 
 // Start implements backend.Starter, as StartCluster does.
 func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {

@@ -27,7 +27,7 @@ import (
 // three works on while a server is down. The servers write to disk as in production. The
 // methods are not safe for concurrent use.
 type Ensemble struct {
-	Members []*Member
+	Members []*Node
 	Version string // as the first server says
 
 	product product
@@ -39,14 +39,14 @@ type product struct {
 	ports int // how many each server needs; the first is for clients
 
 	// configure gives server i its arguments, and writes what it needs into its folder.
-	configure func(m *Member, i int, ports []string) error
+	configure func(m *Node, i int, ports []string) error
 	// ask returns an error if the server at addr does not serve.
 	ask func(ctx context.Context, addr string) (status, error)
 }
 
-// A Member is a server. Its folder outlives its process: one that is started
+// A Node is a server. Its folder outlives its process: one that is started
 // again finds its data.
-type Member struct {
+type Node struct {
 	*process.Process
 	addr string // for clients, host:port
 }
@@ -77,7 +77,7 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 
 func (e *Ensemble) start(ctx context.Context, program string, ports []string) error {
 	for i := range len(ports) / e.product.ports {
-		m := &Member{
+		m := &Node{
 			Process: &process.Process{Name: e.product.name, Program: program},
 			addr:    "127.0.0.1:" + ports[i*e.product.ports],
 		}
@@ -105,7 +105,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string {
-	return mapped(e.Members, func(m *Member) string { return m.addr })
+	return mapped(e.Members, func(m *Node) string { return m.addr })
 }
 
 // Ask asks one server, by its number, for its status. The error says that it does not
@@ -161,7 +161,7 @@ func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
 }
 
 // The ports are for clients and for the other members.
-func configureEtcd(m *Member, i int, ports []string) error {
+func configureEtcd(m *Node, i int, ports []string) error {
 	var all []string
 	for j := range len(ports) / 2 {
 		all = append(all, fmt.Sprintf("member-%d=http://127.0.0.1:%s", j+1, ports[j*2+1]))
@@ -186,7 +186,7 @@ func configureEtcd(m *Member, i int, ports []string) error {
 	return nil
 }
 
-// askEtcd asks a member for its status, which names no leader while the member
+// askEtcd asks a member for its status. It fails while the member knows no leader, and so
 // does not serve.
 func askEtcd(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -240,7 +240,7 @@ func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
 }
 
 // The ports are for clients, for the quorum and for elections.
-func configureZooKeeper(m *Member, i int, ports []string) error {
+func configureZooKeeper(m *Node, i int, ports []string) error {
 	data := filepath.Join(m.Folder.Path, "data")
 	file := filepath.Join(m.Folder.Path, "zoo.cfg")
 	m.Args = []string{

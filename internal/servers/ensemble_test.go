@@ -27,8 +27,8 @@ var ensembles = []struct {
 	{"etcd", testkit.Etcd, dialEtcd},
 }
 
-// patience is how long a test waits for what passes only if the servers fail.
-const patience = time.Minute
+// longest is how long a test waits for what passes only if the servers fail.
+const longest = time.Minute
 
 // A client writes a key and finds whether it is there.
 type client interface {
@@ -43,7 +43,7 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Run(product.name, func(t *testing.T) {
 			t.Parallel()
 			e := product.start(t, 3)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), longest)
 			defer cancel()
 			old := testkit.Must(e.Leader(ctx))(t)
 			began := time.Now()
@@ -78,35 +78,29 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsTheData kills the only server, and finds what was written before.
-func TestRestartKeepsTheData(t *testing.T) {
-	t.Parallel()
-	for _, product := range ensembles {
-		t.Run(product.name, func(t *testing.T) {
-			t.Parallel()
-			e := product.start(t, 1)
-			if i, err := e.Leader(t.Context()); i != 0 || err != nil {
-				t.Errorf("the leader is %d, %v", i, err)
-			}
-			if v := e.Version; v == "" || v[0] < '0' || v[0] > '9' {
-				t.Errorf("the version is %q", v)
-			}
-
-			c := product.dial(t, e.Addrs())
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			testkit.Succeeds(t, c.put(ctx, "kept"))
-
-			testkit.Succeeds(t, e.Members[0].Restart(ctx))
-			eventually(t, ctx, e, "reading after the restart", c, func(ctx context.Context, c client) error {
-				found, err := c.has(ctx, "kept")
-				if err == nil && !found {
-					t.Error("it is gone")
-				}
-				return err
-			})
-		})
+// keepsTheData kills the only server of an ensemble, and finds what was written before.
+func keepsTheData(t *testing.T, e *servers.Ensemble, dial func(t *testing.T, addrs []string) client) {
+	t.Helper()
+	if i, err := e.Leader(t.Context()); i != 0 || err != nil {
+		t.Errorf("the leader is %d, %v", i, err)
 	}
+	if v := e.Version; v == "" || v[0] < '0' || v[0] > '9' {
+		t.Errorf("the version is %q", v)
+	}
+
+	c := dial(t, e.Addrs())
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	testkit.Succeeds(t, c.put(ctx, "kept"))
+
+	testkit.Succeeds(t, e.Members[0].Restart(ctx))
+	eventually(t, ctx, e, "reading after the restart", c, func(ctx context.Context, c client) error {
+		found, err := c.has(ctx, "kept")
+		if err == nil && !found {
+			t.Error("it is gone")
+		}
+		return err
+	})
 }
 
 // A lease of one second is granted as such.

@@ -3,10 +3,12 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,24 +31,47 @@ var groups = []struct {
 	needs string // see testkit.Require
 	pack  string // Debian's package
 	start func(context.Context) (io.Closer, error)
-	addrs func(io.Closer) []string
+	check func(*testing.T, io.Closer) // what was started; nil: nothing more than that it can be closed
 }{
-	{"masters", "redis", "redis-server",
-		func(ctx context.Context) (io.Closer, error) { return servers.StartMasters(ctx, 3) },
-		func(c io.Closer) []string { return c.(servers.Redises).Addrs() }},
 	{"cluster", "redis", "redis-tools",
-		func(ctx context.Context) (io.Closer, error) { return servers.StartCluster(ctx) },
-		func(c io.Closer) []string { return c.(*servers.Cluster).Addrs() }},
-	{"zookeeper", "zookeeper", "zookeeper",
-		func(ctx context.Context) (io.Closer, error) { return servers.StartZooKeeper(ctx, 1) },
-		func(c io.Closer) []string { return c.(*servers.Ensemble).Addrs() }},
-	{"etcd", "etcd", "etcd-server",
-		func(ctx context.Context) (io.Closer, error) { return servers.StartEtcd(ctx, 1) },
-		func(c io.Closer) []string { return c.(*servers.Ensemble).Addrs() }},
+		func(ctx context.Context) (io.Closer, error) { return servers.StartCluster(ctx) }, nil},
+	{"redlock", "redis", "redis-server", forLock("redlock"), nil},
+	{"zookeeper", "zookeeper", "zookeeper", forLock("zookeeper"), func(t *testing.T, c io.Closer) {
+		keepsTheData(t, c.(*servers.Locks).PrivateZooKeeper, dialZooKeeper)
+	}},
+	{"etcd", "etcd", "etcd-server", forLock("etcd"), func(t *testing.T, c io.Closer) {
+		keepsTheData(t, c.(*servers.Locks).PrivateEtcd, dialEtcd)
+	}},
 }
 
-// TestNothingIsLeftBehind closes each group after it has started, and cancels another
-// one before and while it starts.
+// forLock starts what a kind of lock needs.
+func forLock(need string) func(context.Context) (io.Closer, error) {
+	return func(ctx context.Context) (io.Closer, error) {
+		locks, err := servers.ForLock(ctx, servers.Addresses{}, need)
+		if err != nil {
+			return nil, err
+		}
+
+		masters, zooKeeper, etcd := len(locks.Masters) == 5, len(locks.ZooKeeper) == 1, len(locks.Etcd) == 1
+		if masters != (need == "redlock") || zooKeeper != (need == "zookeeper") || etcd != (need == "etcd") ||
+			masters != (locks.PrivateMasters != nil) || zooKeeper != (locks.PrivateZooKeeper != nil) ||
+			etcd != (locks.PrivateEtcd != nil) {
+			return nil, errors.Join(fmt.Errorf("for %s it started %+v", need, locks), locks.Close())
+		}
+		return locks, nil
+	}
+}
+
+// addrsOf are the addresses of what was started.
+func addrsOf(group io.Closer) []string {
+	if locks, ok := group.(*servers.Locks); ok {
+		return slices.Concat(locks.PrivateMasters.Addrs(), locks.ZooKeeper, locks.Etcd)
+	}
+	return group.(*servers.Cluster).Addrs()
+}
+
+// TestNothingIsLeftBehind checks each group and closes it, and cancels another one before
+// and while it starts.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Run("groups", func(t *testing.T) {
@@ -60,11 +85,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if g.check != nil {
+					g.check(t, group)
+				}
 
 				if err := group.Close(); err != nil {
 					t.Error(err)
 				}
-				for _, addr := range g.addrs(group) {
+				for _, addr := range addrsOf(group) {
 					refuses(t, addr)
 				}
 

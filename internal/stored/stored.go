@@ -82,6 +82,7 @@ func Unmarshal(text []byte, into any, command string) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return fmt.Errorf("it is empty; make it again with '%s'", command)
 	}
+
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
@@ -98,6 +99,7 @@ func Unmarshal(text []byte, into any, command string) error {
 		}
 		return fmt.Errorf("it is not JSON: %w", err)
 	}
+
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("data after the end of the result")
 	}

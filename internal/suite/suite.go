@@ -1,6 +1,8 @@
-// Package suite is what the conformance suites of purchasers (verify/markettest)
-// and of locks (verify/locktest) share: it runs their checks, and holds the
-// fixture that a check works with.
+// Package suite is what the conformance suites of purchasers (verify/markettest) and of
+// locks (verify/locktest) share: it runs their checks, and holds the fixture that a check
+// works with. It has the suite of purchasers, too, since marketsim's own strategies are
+// tested with it: [TestPurchaser] runs it on any server, and the [Markets] are those whose
+// schedules package explore goes through.
 package suite
 
 import (
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 )
@@ -192,7 +193,7 @@ func (f *Fixture) AwaitPoint(c *Call, point <-chan struct{}) bool {
 // is installed, else miniredis.
 func Server(t testing.TB) *backend.Server {
 	t.Helper()
-	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{})
+	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, backend.Embedded{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,9 +285,9 @@ const (
 	mostRounds   = 10
 )
 
-// A Hold holds one operation of a worker, once: before its n-th request to one
+// A HeldRequest holds one operation of a worker, once: before its n-th request to one
 // of its servers.
-type Hold struct {
+type HeldRequest struct {
 	server, nth int
 	proxies     *Proxies
 	before      *wire.Proxy // the one of the server; nil: the worker has no such server
@@ -295,7 +296,7 @@ type Hold struct {
 
 // Arm has the next operation of a worker held. It reports false if the worker has not
 // spoken to such a server yet.
-func (h *Hold) Arm(p *Proxies) bool {
+func (h *HeldRequest) Arm(p *Proxies) bool {
 	h.proxies = p
 	var spoken []*wire.Proxy
 	p.Each(func(proxy *wire.Proxy) {
@@ -314,16 +315,16 @@ func (h *Hold) Arm(p *Proxies) bool {
 }
 
 // Pause holds all else that the worker says as well, such as renewals.
-func (h *Hold) Pause() { h.proxies.Each((*wire.Proxy).Partition) }
+func (h *HeldRequest) Pause() { h.proxies.Each((*wire.Proxy).Partition) }
 
 // Open lets the worker go on. It may be called more than once.
-func (h *Hold) Open() {
+func (h *HeldRequest) Open() {
 	h.trap.Open()
 	h.proxies.Each((*wire.Proxy).Heal)
 }
 
 // String says between which requests the worker was held.
-func (h *Hold) String() string {
+func (h *HeldRequest) String() string {
 	sent := h.before.Commands()
 	name := func(n int) string { return fmt.Sprintf("request %d (%s)", n, strings.ToUpper(sent[n-1])) }
 	if h.nth == 1 {
@@ -336,7 +337,7 @@ func (h *Hold) String() string {
 // if the operation did not come to the request; it is made once more, because a busy
 // machine may be the cause. The check is unchecked if no operation came to any in several
 // rounds: a client of several servers, such as etcd's, may use another one each time.
-func (f *Fixture) HoldAtEach(operation string, try func(h *Hold) bool) {
+func (f *Fixture) HoldAtEach(operation string, try func(h *HeldRequest) bool) {
 	f.Helper()
 	held := false
 	for round := 0; round < mostRounds && !held; round++ {
@@ -356,10 +357,12 @@ func (f *Fixture) HoldAtEach(operation string, try func(h *Hold) bool) {
 
 // holdAtServer holds an operation before each request to one of the worker's servers. It
 // returns before how many it was held, and whether the worker has such a server.
-func (f *Fixture) holdAtServer(operation string, server int, try func(h *Hold) bool) (requests int, exists bool) {
+func (f *Fixture) holdAtServer(
+	operation string, server int, try func(h *HeldRequest) bool,
+) (requests int, exists bool) {
 	f.Helper()
 	for {
-		h := &Hold{server: server, nth: requests + 1}
+		h := &HeldRequest{server: server, nth: requests + 1}
 		came := try(h) || h.before != nil && try(h)
 		if !came {
 			return requests, h.before != nil
@@ -374,7 +377,7 @@ func (f *Fixture) holdAtServer(operation string, server int, try func(h *Hold) b
 
 // AwaitHold waits until the call is held. It reports false when the call has ended,
 // and nothing is held any more.
-func (f *Fixture) AwaitHold(c *Call, h *Hold) bool {
+func (f *Fixture) AwaitHold(c *Call, h *HeldRequest) bool {
 	f.Cleanup(h.Open) // before the call is waited for
 	held := f.AwaitPoint(c, h.trap.Reached())
 	if !held {

@@ -17,25 +17,22 @@ var rooms = []struct {
 	floor  int
 }{
 	// What any room may use.
-	{"internal/wire", 0}, {"internal/alarm", 0}, {"internal/process", 0}, {"internal/excerpt", 0},
-	{"internal/suggest", 0}, {"internal/stored", 0}, {"results", 0},
+	{"internal/wire", 0}, {"internal/process", 0}, {"internal/wording", 0}, {"internal/stored", 0}, {"results", 0},
 
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1},
 	{"internal/redisconn", 1}, {"internal/backend", 1},
-	{"internal/servers", 2}, {"internal/program", 2}, {"internal/testkit", 3},
+	{"internal/servers", 2}, {"internal/testkit", 3},
 
 	// How it is made safe.
-	{"strategies", 4}, {"internal/backoff", 4}, {"internal/locking", 4}, {"internal/connect", 4},
-	{"internal/execstrategy", 4},
+	{"strategies", 4}, {"internal/locking", 4}, {"internal/connect", 4}, {"internal/program", 4},
 
 	// How safe it is.
 	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5}, {"internal/history", 5},
 	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
-	{"bench", 6}, {"internal/load", 6}, {"internal/metric", 6}, {"internal/runs", 6}, {"internal/reference", 6},
-	{"internal/compare", 6}, {"internal/sweep", 6},
+	{"bench", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6}, {"internal/compare", 6},
 
 	// How it is shown and run.
 	{"internal/view", 7}, {"cmd", 8},

@@ -24,7 +24,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -37,9 +36,9 @@ import (
 // out where the other is Required.
 func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	if !Raced || !Required("redis") {
-		t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
+		t.Run(string(backend.OriginEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
 	}
-	t.Run(string(backend.NameLocal), func(t *testing.T) { f(t, Local(t)) })
+	t.Run(string(backend.OriginLocal), func(t *testing.T) { f(t, Local(t)) })
 }
 
 // Local starts a private redis-server or valkey-server with further arguments. It
@@ -52,14 +51,14 @@ func Local(t testing.TB, args ...string) *backend.Server {
 // Embedded starts miniredis.
 func Embedded(t testing.TB) *backend.Server {
 	t.Helper()
-	return Start(t, embedded.Starter{})
+	return Start(t, backend.Embedded{})
 }
 
 // Best starts a private redis-server, or miniredis where there is none: for what differs
 // from strategies that run on both by no more than a parameter.
 func Best(t testing.TB) *backend.Server {
 	t.Helper()
-	return started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{}))
+	return started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, backend.Embedded{}))
 }
 
 // Start starts a server for the length of the test, which needs "redis", or "docker"
@@ -67,7 +66,7 @@ func Best(t testing.TB) *backend.Server {
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
 	name := "redis"
-	if starter.Name() == backend.NameContainer {
+	if starter.Name() == backend.OriginContainer {
 		name = "docker"
 	}
 	return started[*backend.Server](t, name)(starter.Start(t.Context()))

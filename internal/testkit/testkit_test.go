@@ -11,7 +11,7 @@ import (
 )
 
 func TestEach(t *testing.T) {
-	var kinds []backend.Name
+	var kinds []backend.Origin
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		kinds = append(kinds, s.Name)
 		key := testkit.Keys(t).Market()
@@ -20,7 +20,7 @@ func TestEach(t *testing.T) {
 		}
 	})
 	without := testkit.Raced && testkit.Required("redis")
-	if len(kinds) == 0 || slices.Contains(kinds, backend.NameEmbedded) == without {
+	if len(kinds) == 0 || slices.Contains(kinds, backend.OriginEmbedded) == without {
 		t.Errorf("ran on %v, without the embedded server: %t", kinds, without)
 	}
 }

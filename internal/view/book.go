@@ -8,15 +8,14 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
-// Book is a figure of the book's nine rows: retries per purchase, purchases and average
+// BookFigure is a figure of the book's nine rows: retries per purchase, purchases and average
 // wait, measured beside published. A run that reproduces none of the book's tables has
 // no panels in it.
-func Book(run *runs.Run) Figure {
+func BookFigure(run *runs.Run) Figure {
 	f := Figure{
 		Name:  "book",
 		Title: "Tables 6-1 to 6-3 of Redis in Action, measured beside published",
@@ -40,7 +39,7 @@ func Book(run *runs.Run) Figure {
 
 // bookPanel shows one number of the book's rows, in the order of its last table.
 func bookPanel(run *runs.Run, title, name string, published func(reference.PublishedRow) Published) Panel {
-	m := inBookTime(metric.ByName(name))
+	m := inBookTime(runs.MetricByName(name))
 	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
 	for _, r := range reference.RowsByMix() {
 		beside := published(r)
@@ -51,6 +50,7 @@ func bookPanel(run *runs.Run, title, name string, published func(reference.Publi
 			High:      math.Inf(1),
 			Published: &beside,
 		}
+
 		if g, found := groupOf(run, r); found {
 			i := median(g, m, bookRounds(run))
 			dot.Value, dot.Low, dot.High = i.Center, i.Low, i.High
@@ -73,7 +73,7 @@ func WatchBesideLocks(run *runs.Run) *Table {
 		measured := []string{none, none, none}
 		if g, found := groupOf(run, r); found {
 			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
-				m := metric.ByName(name)
+				m := runs.MetricByName(name)
 				measured[i] = Number(compare.Median(g.Values(m)).Center, m.Unit)
 			}
 		}
@@ -82,8 +82,8 @@ func WatchBesideLocks(run *runs.Run) *Table {
 		perSecond := publishedAs(r.Bought)
 		perSecond.Value = math.Round(perSecond.Value / reference.BookSeconds)
 		t.Add(load, r.Locking,
-			measured[0], retriesPerPurchase(r).text(metric.Plain),
-			measured[1], perSecond.text(metric.PerSecond), measured[2])
+			measured[0], retriesPerPurchase(r).text(runs.Plain),
+			measured[1], perSecond.text(runs.PerSecond), measured[2])
 	}
 	return t
 }
@@ -101,7 +101,7 @@ func groupOf(run *runs.Run, r reference.PublishedRow) (g runs.Group, found bool)
 }
 
 // inBookTime is a metric that, if it counts, is scaled to the book's time.
-func inBookTime(m metric.Metric) metric.Metric {
+func inBookTime(m runs.Metric) runs.Metric {
 	if m.Name == "listed" || m.Name == "bought" || m.Name == "retries" {
 		of := m.Of
 		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
@@ -133,7 +133,7 @@ func retriesPerPurchase(r reference.PublishedRow) Published {
 }
 
 // text is the number as it is printed: "<600", ">268", "14 ms".
-func (p Published) text(unit metric.Unit) string {
+func (p Published) text(unit runs.Unit) string {
 	text := Number(p.Value, unit)
 	switch {
 	case p.Below && !strings.HasPrefix(text, "<"): // as "<0.001" does
@@ -142,4 +142,91 @@ func (p Published) text(unit metric.Unit) string {
 		return ">" + text
 	}
 	return text
+}
+
+// bookBlocks are, if a run reproduces the book, its tables beside what was
+// measured, and its claims.
+func bookBlocks(run *runs.Run) (blocks []Block) {
+	if t := BookTable(run); t != nil {
+		note := append(scaling(run), rounds(run)...)
+		blocks = append(blocks, Block{Heading: "Tables of Redis in Action", Table: t, Note: note})
+	}
+	if len(run.Claims) > 0 {
+		note := []string{"The tolerances were set beforehand."}
+		blocks = append(blocks, Block{Heading: "Claims", Table: claimTable(run.Claims), Note: note})
+	}
+	return blocks
+}
+
+// BookTable is the book's last table, as measured and as published; nil: the
+// run reproduces none of them.
+func BookTable(run *runs.Run) *Table {
+	if len(run.Manifest.Config.Reproduces) == 0 {
+		return nil
+	}
+	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
+	t.names = 3
+
+	for _, pub := range reference.RowsByMix() {
+		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
+		if g, found := groupOf(run, pub); !found {
+			t.Add(load, pub.Locking, "not measured")
+		} else {
+			who := strings.TrimSuffix("measured; "+g.Problem(), "; ")
+			t.Add(append([]string{load, pub.Locking, who}, counts(g, run)...)...)
+		}
+		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
+			retriesPerPurchase(pub).text(runs.Plain), printed(pub.WaitMS)+" ms")
+	}
+	return t
+}
+
+// counts are what was measured, each with its interval: listed, bought and retries
+// are scaled to the book's time.
+func counts(g runs.Group, run *runs.Run) (cells []string) {
+	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
+		m := inBookTime(runs.MetricByName(name))
+		i := median(g, m, bookRounds(run))
+		cells = append(cells, Number(i.Center, m.Unit)+reach(i))
+	}
+	return cells
+}
+
+// scale is the factor from a row's counts to those of the book's time; 1 if the row
+// lasted that long, but for 0.05 s.
+func scale(r *result.Row) float64 {
+	if r.Seconds <= 0 || math.Abs(r.Seconds-reference.BookSeconds) < 0.05 {
+		return 1
+	}
+	return reference.BookSeconds / r.Seconds
+}
+
+func scaling(run *runs.Run) []string {
+	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("Measured over %s a row, counts scaled to the book's %d s.",
+		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
+}
+
+func printed(v reference.PrintedNumber) string { return publishedAs(v).text(runs.Plain) }
+
+func claimTable(claims []runs.Claim) *Table {
+	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if").
+		Wrapping("claim", "book", "measured", "holds if")
+	for _, c := range claims {
+		interval := ""
+		if c.Low != nil && c.High != nil {
+			interval = Number(*c.Low, runs.Plain) + " to " + Number(*c.High, runs.Plain)
+		}
+		t.Add(fmt.Sprint(c.ID), c.Text, string(c.Verdict), c.Published, c.Measured, interval, c.Tolerance)
+
+		switch c.Verdict {
+		case runs.Holds:
+			t.tone(2, good)
+		case runs.DoesNot:
+			t.tone(2, bad)
+		}
+	}
+	return t.withoutIdleColumns("")
 }

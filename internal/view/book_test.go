@@ -15,7 +15,7 @@ import (
 // where the book prints bounds it shows bounds, and where nothing was measured the
 // published number alone.
 func TestBook(t *testing.T) {
-	f := view.Book(reproduced()) // which lacks the last row
+	f := view.BookFigure(reproduced()) // which lacks the last row
 	if len(f.Panels) != 3 || len(f.Panels[0].Dots) != 9 {
 		t.Fatalf("panels %v", f.Panels)
 	}

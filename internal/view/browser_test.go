@@ -24,6 +24,20 @@ import (
 	"github.com/marketsim/marketsim/internal/view"
 )
 
+// TestInABrowser opens pages in one Chromium, one after the other.
+func TestInABrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	for name, test := range map[string]func(*testing.T, context.Context){
+		"everything":  testEverything,
+		"wide tables": testWideTables,
+		"map":         testMap,
+		"filters":     testFilters,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, chromium) })
+	}
+}
+
 // browser starts a headless Chromium for the length of the test. The test needs
 // "chromium", see [testkit.Require].
 func browser(t *testing.T) context.Context {
@@ -169,9 +183,9 @@ const cutTables = `Array.from(document.querySelectorAll('.scroll:not(.map)')).
 	filter(part => part.scrollWidth > part.clientWidth).
 	map(part => part.closest('article').querySelector('h1').textContent + ': ' + part.ariaLabel)`
 
-// TestWideTables: on 1,280 pixels no column of a stored run's table is cut, and wider
+// testWideTables: on 1,280 pixels no column of a stored run's table is cut, and wider
 // screens are used to their edge. The control is a telephone.
-func TestWideTables(t *testing.T) {
+func testWideTables(t *testing.T, chromium context.Context) {
 	files := testkit.Must(filepath.Glob("../../results/*/run.json"))(t)
 	if len(files) < 10 {
 		t.Fatalf("only %d runs are stored", len(files))
@@ -184,7 +198,7 @@ func TestWideTables(t *testing.T) {
 	var page bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&page, all...))
 
-	p := openPage(t, browser(t), page.String())
+	p := openPage(t, chromium, page.String())
 	for _, width := range []int64{1280, 1920} {
 		p.on(width, "light")
 		if cut := ask[[]string](p, cutTables); len(cut) > 0 {
@@ -201,12 +215,11 @@ func TestWideTables(t *testing.T) {
 	}
 }
 
-// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in
+// testEverything opens a page of everything on a telephone's and a laptop's screen, in
 // both color schemes: every table and picture is there, nothing is wider than the
 // screen, nothing is loaded, and the browser complains of nothing. The control is a page
 // of which each of this is wrong.
-func TestInABrowser(t *testing.T) {
-	chromium := browser(t)
+func testEverything(t *testing.T, chromium context.Context) {
 	parts := append(docsInOrder(), view.Run(hostile()))
 	tables, pictures := 0, 0
 	for _, d := range parts {
@@ -270,9 +283,9 @@ const mapped = `(() => {
 	}
 })()`
 
-// TestMap: what was found differs by sign and by color. Head and first column stay in
+// testMap: what was found differs by sign and by color. Head and first column stay in
 // sight, and the head leads to each scenario: there is no wall of links.
-func TestMap(t *testing.T) {
+func testMap(t *testing.T, chromium context.Context) {
 	f := faults()
 	for i := range 60 { // so that it has to be scrolled
 		name := fmt.Sprintf("more-%d:with=parameters", i)
@@ -281,7 +294,7 @@ func TestMap(t *testing.T) {
 	}
 	var page bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&page, view.Faults(f)))
-	p := openPage(t, browser(t), page.String())
+	p := openPage(t, chromium, page.String())
 	for _, width := range []int64{390, 1440} {
 		p.on(width, "light")
 		seen := ask[struct {

@@ -3,7 +3,7 @@
 // again without Redis; [Text], [Terminal], [Markdown] and [HTML] draw it. [CSV] and
 // [Gobench] write a run for other programs.
 //
-// Tables of rows show [metric.All] and no other numbers. What stored codes mean
+// Tables of rows show [runs.Metrics] and no other numbers. What stored codes mean
 // is in words.go. A result may be somebody else's: every renderer strips control
 // characters and escapes what its format gives a meaning.
 package view
@@ -91,9 +91,9 @@ func cells(texts ...string) []Cell {
 	return mapped(texts, func(text string) Cell { return Cell{Text: text} })
 }
 
-// without leaves out the columns, except the first, in which every cell is one
+// withoutIdleColumns leaves out the columns, except the first, in which every cell is one
 // of the idle texts.
-func (t *Table) without(idle ...string) *Table {
+func (t *Table) withoutIdleColumns(idle ...string) *Table {
 	keep := []int{0}
 	for i := 1; i < len(t.Headings); i++ {
 		if slices.ContainsFunc(t.column(i), func(text string) bool { return !slices.Contains(idle, text) }) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -131,17 +131,17 @@ func ExploredTable(all []findings.Exploration) *Table {
 		if len(e.Of) > 0 {
 			of = strings.Join(e.Of, ", ")
 		}
-		schedules := Number(float64(e.Schedules), metric.Plain)
+		schedules := Number(float64(e.Schedules), runs.Plain)
 		tone := plain
 		if e.Harm != "" {
-			schedules = Number(float64(e.Harmful), metric.Plain) + " of " + schedules
+			schedules = Number(float64(e.Harmful), runs.Plain) + " of " + schedules
 			tone = bad
 		}
-		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
+		t.Add(e.Scheme, e.Program, of, e.Found(), e.WithinPreemptions(), fmt.Sprint(e.Faults), schedules)
 		t.tone(3, tone)
 	}
 	t.Filters = exploredFilters(all)
-	return t.without("", "each kind")
+	return t.withoutIdleColumns("", "each kind")
 }
 
 // exploredFilters choose among searches by scheme, program and harm, where they are more

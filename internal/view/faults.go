@@ -191,5 +191,5 @@ func scenarioTable(found []findings.Finding) *Table {
 		}
 		t.tone(column, tone)
 	}
-	return t.without("")
+	return t.withoutIdleColumns("")
 }

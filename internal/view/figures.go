@@ -7,9 +7,7 @@ import (
 	"strconv"
 
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/internal/sweep"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -28,7 +26,7 @@ type Figure struct {
 // A Scale is what an axis of a figure measures.
 type Scale struct {
 	Label string
-	Unit  metric.Unit
+	Unit  runs.Unit
 	Log   bool    // without 0, unless Zero
 	Zero  bool    // a logarithmic scale has a place for 0, apart from the others
 	Mark  float64 // a value to draw a line at; 0: none
@@ -71,7 +69,7 @@ type Curve struct {
 
 // Figures are those that a run has something for.
 func Figures(run *runs.Run) []Figure {
-	all := []Figure{Book(run), throughput(run), rates(run), retries(run), latencies(run), course(run)}
+	all := []Figure{BookFigure(run), throughput(run), rates(run), retries(run), latencies(run), course(run)}
 	if len(run.Manifest.Config.Axes) > 0 {
 		purchases, again := swept(run)
 		all = []Figure{purchases, rates(run), again}
@@ -85,14 +83,14 @@ const medians = "Medians of the rounds, with their 95% intervals where there are
 // loops, whose rate was asked for.
 func throughput(run *runs.Run) Figure {
 	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
-	f.X = Scale{Label: "purchases/s", Unit: metric.PerSecond}
-	f.dots(run, metric.ByName("purchases_per_second"), func(g runs.Group) bool { return g.Rate == 0 })
+	f.X = Scale{Label: "purchases/s", Unit: runs.PerSecond}
+	f.dots(run, runs.MetricByName("purchases_per_second"), func(g runs.Group) bool { return g.Rate == 0 })
 	return f
 }
 
 // dots adds the median of a metric for each group that is to be shown, a panel
 // for each place.
-func (f *Figure) dots(run *runs.Run, m metric.Metric, shown func(runs.Group) bool) {
+func (f *Figure) dots(run *runs.Run, m runs.Metric, shown func(runs.Group) bool) {
 	for _, g := range measured(run) {
 		if !shown(g) {
 			continue
@@ -130,18 +128,18 @@ func swept(run *runs.Run) (rate, retries Figure) {
 	axes := run.Manifest.Config.Axes
 	along := Scale{Label: string(axes[0].Name), Log: true, Zero: true}
 	if !axes[0].Name.Whole() {
-		along.Unit = metric.Milliseconds
+		along.Unit = runs.Milliseconds
 	}
 	for _, v := range axes[0].Values {
 		along.tick(v)
 	}
 
 	rate = Figure{Name: "sweep", Title: "Purchases a second", Note: "Medians of the rounds.", X: along}
-	rate.Y = Scale{Label: "purchases/s", Unit: metric.PerSecond}
+	rate.Y = Scale{Label: "purchases/s", Unit: runs.PerSecond}
 	retries = Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ".", X: along}
 	retries.Y = Scale{Label: "retries per purchase", Log: true, Zero: true}
-	perPurchase := metric.ByName("retries_per_purchase")
-	for _, p := range sweep.Points(run, nil) {
+	perPurchase := runs.MetricByName("retries_per_purchase")
+	for _, p := range compare.Places(run, nil) {
 		title := ""
 		if len(axes) > 1 {
 			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))
@@ -165,26 +163,25 @@ func retries(run *runs.Run) Figure {
 	f := Figure{Name: "retries", Title: retriesTitle}
 	f.Note = retriesNote + ", with their 95% intervals where there are enough."
 	f.X = Scale{Label: "retries per purchase", Log: true, Zero: true}
-	f.dots(run, metric.ByName("retries_per_purchase"), func(runs.Group) bool { return true })
+	f.dots(run, runs.MetricByName("retries_per_purchase"), func(runs.Group) bool { return true })
 	return f.unlessIdle()
 }
 
 // unlessIdle is the figure, without panels if nothing in it is above 0.
 func (f Figure) unlessIdle() Figure {
-	above := func(v float64) bool { return v > 0 }
+	var values []float64
 	for _, p := range f.Panels {
 		for _, dot := range p.Dots {
-			if above(dot.Value) {
-				return f
-			}
+			values = append(values, dot.Value)
 		}
 		for _, line := range p.Lines {
-			if slices.ContainsFunc(line.Y, above) {
-				return f
-			}
+			values = append(values, line.Y...)
 		}
 	}
-	f.Panels = nil
+
+	if !slices.ContainsFunc(values, func(v float64) bool { return v > 0 }) {
+		f.Panels = nil
+	}
 	return f
 }
 
@@ -195,7 +192,7 @@ func course(run *runs.Run) Figure {
 		Title: "Purchases a second, over the measured time",
 		Note:  "Medians of the rounds, each in the middle of an interval. A row whose curve falls was not steady.",
 		X:     Scale{Label: "seconds since the measured time began"},
-		Y:     Scale{Label: "purchases/s", Unit: metric.PerSecond},
+		Y:     Scale{Label: "purchases/s", Unit: runs.PerSecond},
 	}
 	least, most := math.Inf(1), 0.0
 	for _, g := range measured(run) {
@@ -231,11 +228,12 @@ func course(run *runs.Run) Figure {
 func rates(run *runs.Run) Figure {
 	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
 	f.Note = "Medians of the rounds; latency counts from when an order was due."
-	f.X = Scale{Label: "purchases/s reached (ticks: asked for)", Unit: metric.PerSecond}
-	f.Y = Scale{Label: "p99 from when the order was due", Unit: metric.Milliseconds, Log: true}
+	f.X = Scale{Label: "purchases/s reached (ticks: asked for)", Unit: runs.PerSecond}
+	f.Y = Scale{Label: "p99 from when the order was due", Unit: runs.Milliseconds, Log: true}
 	f.Y.Mark = run.Manifest.Config.SLOMS
-	reached := metric.ByName("reached_per_second")
-	p99 := metric.ByName("wait_ms_p99")
+
+	reached := runs.MetricByName("reached_per_second")
+	p99 := runs.MetricByName("wait_ms_p99")
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.X.tick(g.Rate)

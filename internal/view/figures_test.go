@@ -14,7 +14,6 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
-	"github.com/marketsim/marketsim/internal/sweep"
 )
 
 // pictured is a run of six rounds of points, whose purchases/s are what rate says,
@@ -36,7 +35,7 @@ func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run 
 				Course: []int64{
 					int64(perSecond), int64(0.9 * perSecond), int64(1.2 * perSecond), int64(perSecond),
 				},
-				Audit: result.Audit{Done: true, OK: true},
+				Audit: result.AuditSummary{Done: true, OK: true},
 				WaitMS: result.Latency{
 					Mean:  5000 / perSecond,
 					P50:   4000 / perSecond,
@@ -47,7 +46,7 @@ func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run 
 				},
 			}
 			if p.Rate > 0 {
-				row.Open = &result.Open{Due: int64(4 * p.Rate), Done: int64(4 * min(p.Rate, perSecond))}
+				row.Open = &result.OpenLoop{Due: int64(4 * p.Rate), Done: int64(4 * min(p.Rate, perSecond))}
 			}
 			run.Rows = append(run.Rows, row)
 		}
@@ -75,11 +74,11 @@ func drawn(t *testing.T) map[string]*runs.Run {
 	t.Helper()
 	five := result.Point{Mix: result.Mix{Sellers: 5, Buyers: 5}}
 	fifty := result.Point{Mix: result.Mix{Sellers: 50, Buyers: 50}}
-	axes, err := sweep.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
+	axes, err := runs.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	swept := pictured(sweep.Expand(result.Point{}, three, axes), speed)
+	swept := pictured(runs.Expand(result.Point{}, three, axes), speed)
 	swept.Manifest.Config.Axes = axes
 	slow, fast := five, five
 	slow.Rate, fast.Rate = 1000, 5000

@@ -68,9 +68,9 @@ const filteredRows = `(() => {
 	return rows.length + ' rows, ' + new Set(rows.map(row => row.children[0].textContent)).size + ' schemes'
 })()`
 
-// A reader chooses with the keyboard alone; what is printed is whole.
-func TestFiltersInABrowser(t *testing.T) {
-	p := openPage(t, browser(t), page(t, manySearches(20)))
+// testFilters: a reader chooses with the keyboard alone; what is printed is whole.
+func testFilters(t *testing.T, chromium context.Context) {
+	p := openPage(t, chromium, page(t, manySearches(20)))
 	key := func(field, keys string) {
 		t.Helper()
 		sel := fmt.Sprintf(".filters %s", field)

@@ -15,14 +15,13 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
 // CSV writes the rows of runs with every number in full, and nothing for what a row does
-// not have. The [metric.All] come last, so that a new one moves no column.
-func CSV(w io.Writer, runs ...Named) error {
+// not have. The [runs.Metrics] come last, so that a new one moves no column.
+func CSV(w io.Writer, named ...NamedRun) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
 		"strategy", "sellers", "buyers", "trial", "status",
@@ -30,13 +29,13 @@ func CSV(w io.Writer, runs ...Named) error {
 		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
-	metrics := metric.All()
+	metrics := runs.Metrics()
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
 
 	rows := [][]string{names}
-	for _, n := range runs {
+	for _, n := range named {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
 			r := &n.Run.Rows[i]
@@ -107,6 +106,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 // benchmarkConfig says where a run was measured, as Go's benchmarks do.
 func benchmarkConfig(m runs.Manifest) (config []benchfmt.Config) {
 	goos, goarch, _ := strings.Cut(m.OS, "/")
+
 	for _, c := range []struct{ key, value string }{
 		{"goos", goos},
 		{"goarch", goarch},
@@ -145,10 +145,11 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 		{"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
 		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
 	} {
-		if v := metric.ByName(of.metric).Of(r); !math.IsNaN(v) {
+		if v := runs.MetricByName(of.metric).Of(r); !math.IsNaN(v) {
 			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
 		}
 	}
+
 	for i, v := range values { // seven digits are more than anybody measures
 		values[i].Value, _ = strconv.ParseFloat(strconv.FormatFloat(v.Value, 'g', 7, 64), 64)
 	}
@@ -157,9 +158,9 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 
 // Line is a row in one line, for whoever watches a run.
 func Line(r result.Row) string {
-	mean, p99 := metric.ByName("wait_ms_mean"), metric.ByName("wait_ms_p99")
+	mean, p99 := runs.MetricByName("wait_ms_mean"), runs.MetricByName("wait_ms_p99")
 	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", again(r.Name()), r.Trial,
-		Number(r.PerSecond(), metric.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
+		Number(r.PerSecond(), runs.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
 		p99.Heading, Number(p99.Of(&r), p99.Unit))
 	if r.Audit.Done {
 		text += "audit "

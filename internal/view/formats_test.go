@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 )
@@ -19,8 +19,8 @@ import (
 // row does not have is empty.
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
-	runs := []view.Named{{Name: "book", Run: reproduced()}, {Name: "open", Run: open()}}
-	testkit.Succeeds(t, view.CSV(&b, runs...))
+	named := []view.NamedRun{{Name: "book", Run: reproduced()}, {Name: "open", Run: open()}}
+	testkit.Succeeds(t, view.CSV(&b, named...))
 	records, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(records) != 1+8+2 {
 		t.Fatalf("%d records, %v", len(records), err)
@@ -63,10 +63,10 @@ func TestCSV(t *testing.T) {
 			}
 		}
 	}
-	metrics := metric.All()
+	metrics := runs.Metrics()
 	for i, m := range metrics { // the last columns, so that a new one moves none
 		column := len(records[0]) - len(metrics) + i
-		text, want := records[1][column], m.Of(&runs[0].Run.Rows[0])
+		text, want := records[1][column], m.Of(&named[0].Run.Rows[0])
 		got, err := strconv.ParseFloat(text, 64)
 		same := err == nil && got == want
 		if math.IsNaN(want) {

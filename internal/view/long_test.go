@@ -78,6 +78,7 @@ func withLong(long string) map[string]any {
 // Whatever the length of what a result holds: each way to draw it takes less than a
 // second, and says how much it leaves out.
 func TestLongTexts(t *testing.T) {
+	t.Parallel()
 	for name, long := range longTexts() {
 		for place, res := range withLong(long) {
 			t.Run(place+", "+name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestLongTextsElsewhere(t *testing.T) {
 	for name, long := range longTexts() {
 		run := withLong(long)["strategy"].(*runs.Run)
 		for what, write := range map[string]func(io.Writer) error{
-			"CSV":     func(w io.Writer) error { return view.CSV(w, view.Named{Run: run}) },
+			"CSV":     func(w io.Writer) error { return view.CSV(w, view.NamedRun{Run: run}) },
 			"gobench": func(w io.Writer) error { return view.Gobench(w, run) },
 		} {
 			t.Run(what+", "+name, func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
@@ -36,7 +35,7 @@ func latencies(run *runs.Run) Figure {
 				{At: 100, Label: "99%"}, {At: 1000, Label: "99.9%"}, {At: 10_000, Label: "99.99%"},
 			},
 		},
-		Y: Scale{Label: "wait", Unit: metric.Milliseconds, Log: true},
+		Y: Scale{Label: "wait", Unit: runs.Milliseconds, Log: true},
 	}
 
 	for _, g := range measured(run) {

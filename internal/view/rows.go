@@ -9,7 +9,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -29,7 +28,7 @@ func measured(run *runs.Run) []runs.Group {
 
 // median is that of a metric over a group: NaN if a row lacks it, without an interval
 // if planned rows are missing.
-func median(g runs.Group, m metric.Metric, planned int) compare.Interval {
+func median(g runs.Group, m runs.Metric, planned int) compare.Interval {
 	values := g.Values(m)
 	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}
 	if len(values) == 0 || slices.ContainsFunc(values, math.IsNaN) {
@@ -44,10 +43,10 @@ func median(g runs.Group, m metric.Metric, planned int) compare.Interval {
 
 // cell is a metric of a group: the median and, if it is a rate or in milliseconds, half
 // of its 95% interval in percent.
-func cell(g runs.Group, m metric.Metric, planned int) string {
+func cell(g runs.Group, m runs.Metric, planned int) string {
 	i := median(g, m, planned)
 	text := Number(i.Center, m.Unit)
-	if m.Unit != metric.PerSecond && m.Unit != metric.Milliseconds {
+	if m.Unit != runs.PerSecond && m.Unit != runs.Milliseconds {
 		return text
 	}
 	return text + reach(i)
@@ -63,37 +62,39 @@ func reach(i compare.Interval) string {
 
 // A section is one of the tables of a run's rows, with what stands below it.
 type section struct {
-	table   metric.Table
+	table   runs.ReportTable
 	heading string
 	note    string // empty: the remarks on the rows
 }
 
 var sections = []section{
-	{table: metric.Main, heading: "Rows"},
-	{table: metric.OpenLoop, heading: "Open loop", note: "A wait of an open loop begins when the order was due; " +
+	{table: runs.Main, heading: "Rows"},
+	{table: runs.OpenLoop, heading: "Open loop", note: "A wait of an open loop begins when the order was due; " +
 		"service begins when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
 		"left over: due in the warm-up and made in the measured time; counted in purchases/s, not in bought."},
-	{table: metric.Details, heading: "Details", note: "buyer time: the time of all buyers, divided by purchases. " +
+	{table: runs.Details, heading: "Details", note: "buyer time: the time of all buyers, divided by purchases. " +
 		"gone: another was first. contended: operations given up, listings too. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
-	{table: metric.Cost, heading: "Cost", note: "Per purchase, failed orders included. " +
+	{table: runs.Cost, heading: "Cost", note: "Per purchase, failed orders included. " +
 		"server, client: processor time of the market's server and of this process. " +
 		"background: renewals, subscriptions and heartbeats."},
-	{table: metric.Machine, heading: "Machine", note: "Processor time: the market's server as a share of one core, " +
+	{table: runs.Machine, heading: "Machine", note: "Processor time: the market's server as a share of one core, " +
 		"the others as shares of all cores."},
 }
 
-// rowBlocks are the sections of a run in which something stands.
+// rowBlocks are the sections of a run, each as a table with a note. Columns in which no row
+// has a number are left out, and sections of which no column is left.
 func rowBlocks(run *runs.Run) (blocks []Block) {
 	for _, s := range sections {
 		t := s.rows(run)
 		note := []string{s.note}
-		if s.table == metric.Main {
-			t = t.without(none, "")
+		if s.table == runs.Main { // which has notes of its own
+			t = t.withoutIdleColumns(none, "")
 			note = append(rounds(run), notes(run)...)
 		} else {
-			t = t.without(none, "", "0", "0%")
+			t = t.withoutIdleColumns(none, "", "0", "0%")
 		}
+
 		if len(t.Headings) > 1 {
 			blocks = append(blocks, Block{Heading: s.heading, Table: t, Note: note})
 		}
@@ -104,7 +105,7 @@ func rowBlocks(run *runs.Run) (blocks []Block) {
 // rows is the whole table of a section, a row for each group. Only the main one tells of
 // the audit.
 func (s section) rows(run *runs.Run) *Table {
-	metrics := slices.DeleteFunc(metric.All(), func(m metric.Metric) bool { return m.Table != s.table })
+	metrics := slices.DeleteFunc(runs.Metrics(), func(m runs.Metric) bool { return m.Table != s.table })
 	headings := []string{"row", "audit"}
 	for _, m := range metrics {
 		headings = append(headings, m.Heading)
@@ -113,7 +114,7 @@ func (s section) rows(run *runs.Run) *Table {
 	t := NewTable(headings...)
 	for _, g := range measured(run) {
 		row := cells(again(g.Name()), "")
-		if s.table == metric.Main {
+		if s.table == runs.Main {
 			row[1] = audited(g.Rows)
 		}
 		for _, m := range metrics {

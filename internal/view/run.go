@@ -10,13 +10,12 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
-// Named is a run with the name by which a reader knows it, such as its folder.
-type Named struct {
+// A NamedRun is a run with the name by which a reader knows it, such as its folder.
+type NamedRun struct {
 	Name string
 	Run  *runs.Run
 }
@@ -62,7 +61,7 @@ func facts(run *runs.Run) []string {
 		how += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	if m.Config.SLOMS > 0 {
-		how += "; orders are late after " + Number(m.Config.SLOMS, metric.Milliseconds)
+		how += "; orders are late after " + Number(m.Config.SLOMS, runs.Milliseconds)
 	}
 
 	all := []string{where, how}
@@ -182,9 +181,9 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 		return "Nothing is decided: " + again(why) + "."
 	}
 
-	once := slices.DeleteFunc(slices.Clone(all), func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") })
-	if len(once) > 0 {
-		all = once
+	repeats := func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") }
+	if others := slices.DeleteFunc(slices.Clone(all), repeats); len(others) > 0 {
+		all = others
 	}
 	if config := run.Manifest.Config; len(config.Axes) == 0 {
 		return against(all, config.Places())
@@ -227,7 +226,7 @@ func against(all []compare.Comparison, places []string) string {
 	}
 
 	var parts []string
-	for _, verdict := range []compare.Verdict{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
+	for _, verdict := range []compare.Conclusion{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
 		if names := withVerdict(verdict, all, places); len(names) > 0 {
 			parts = append(parts, string(verdict)+": "+listed(names))
 		}
@@ -237,7 +236,7 @@ func against(all []compare.Comparison, places []string) string {
 
 // withVerdict are the strategies that have a verdict somewhere, in their order, and where,
 // if not at every place.
-func withVerdict(verdict compare.Verdict, all []compare.Comparison, places []string) (names []string) {
+func withVerdict(verdict compare.Conclusion, all []compare.Comparison, places []string) (names []string) {
 	at := map[string][]string{} // places, by strategy
 	for _, c := range all {
 		if c.Verdict != verdict {

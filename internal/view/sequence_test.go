@@ -105,13 +105,13 @@ func TestExplored(t *testing.T) {
 	r := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: "v1", Searches: []findings.Exploration{
 		{Scheme: "set-px", Program: "one-item", Searched: findings.Searched{Faults: 1, Schedules: 108, Harmful: 10},
 			ShortestHarm: findings.ShortestHarm{
-				Harm: verify.SoldTwice, Shows: "item 1", Token: "x4/a/b/c", Diagram: &diagram, Broken: "exclusive"}},
+				Harm: verify.SoldTwice, Shows: "item 1", Token: "x5/a/b/c", Diagram: &diagram, Broken: "exclusive"}},
 		{Scheme: "watch", Program: "one-item", Searched: findings.Searched{
 			Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1}},
 		{Scheme: "etcd", Why: "its lock needs other servers"},
 	}}
 	// A shell and Markdown have other meanings for it.
-	long := "x4/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
+	long := "x5/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
 	r.Searches = append(r.Searches, findings.Exploration{Scheme: "set-px", Program: "two",
 		ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: long, Diagram: &diagram}})
 	for name, write := range map[string]func(io.Writer, *view.Doc) error{
@@ -124,7 +124,7 @@ func TestExplored(t *testing.T) {
 		for _, want := range []string{
 			"Every schedule: 3 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
 			"Harm was found in 2 of 3 searches.", "Nothing was found against watch.", "10 of 108",
-			"except below 1", "not explored", "marketsim explore --replay x4/a/b/c",
+			"except below 1", "not explored", "marketsim explore --replay x5/a/b/c",
 		} {
 			if !strings.Contains(said, want) {
 				t.Errorf("%s does not say %q:\n%s", name, want, out.String())

@@ -210,10 +210,12 @@ func (s *sequence) event(e verify.Event) {
 			class = "quiet"
 		}
 		s.beside(class, reply, s.server(), 1)
+
 	case isFault:
 		x := s.lanes[e.Client]
 		s.beside("fault", fault, x, s.server()-x)
 		s.pause(e.Client, fault == "pauses")
+
 	default:
 		s.request(e)
 	}

@@ -257,6 +257,7 @@ func (block Block) markdown(b *bytes.Buffer) error {
 			return err
 		}
 	}
+
 	if len(block.Note) > 0 {
 		fmt.Fprintf(b, "\n- %s\n", strings.Join(block.Note, "\n- "))
 	}

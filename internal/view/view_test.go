@@ -22,7 +22,6 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -80,13 +79,20 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// inColor makes what is drawn for a terminal colored, until the test ends.
+func inColor(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	before := color.NoColor
+	t.Cleanup(func() { color.NoColor = before })
+	color.NoColor = false
+}
+
 // TestText: no line of a text is wider than it may be, none ends in a space, and colors
 // change nothing but the color.
 func TestText(t *testing.T) {
 	for name, d := range docs() {
 		var text, colored, plain bytes.Buffer
-		t.Setenv("NO_COLOR", "")
-		color.NoColor = false // as on a terminal
+		inColor(t)
 		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
 		t.Setenv("NO_COLOR", "1")
 		testkit.Succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))
@@ -120,8 +126,7 @@ func TestText(t *testing.T) {
 
 // TestNames: a cell has a color because of what it tells, and not because of its words.
 func TestNames(t *testing.T) {
-	t.Setenv("NO_COLOR", "")
-	color.NoColor = false
+	inColor(t)
 	table := view.NewTable("FAILED", "ok")
 	table.Add("sold twice !", "no harm, never")
 	var b bytes.Buffer
@@ -139,7 +144,7 @@ func TestAgain(t *testing.T) {
 	run.Rows[2].Warn(result.Evicted, 1, "")
 	run.Rows[3].Strategy = "fine#3"
 	told, read := bytes.NewBufferString(view.Line(run.Rows[2])), new(bytes.Buffer)
-	err := errors.Join(view.CSV(read, view.Named{Run: run}), view.Gobench(read, run))
+	err := errors.Join(view.CSV(read, view.NamedRun{Run: run}), view.Gobench(read, run))
 	testkit.Succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
 	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
 		t.Errorf("it is told as\n%s", text)
@@ -208,8 +213,8 @@ func TestLeftOver(t *testing.T) {
 	const told = "105 orders that fell due in the warm-up"
 	for want, draw := range map[string]func(*bytes.Buffer, *runs.Run) error{
 		told:                          func(b *bytes.Buffer, r *runs.Run) error { return view.HTML(b, view.Run(r)) },
-		",left_over":                  func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Run: r}) },
-		",105":                        func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		",left_over":                  func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.NamedRun{Run: r}) },
+		",105":                        func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.NamedRun{Run: r}) },
 		`{"code":"left-over","value"`: func(b *bytes.Buffer, r *runs.Run) error { return r.Write(b) },
 		`"left_over":105`:             func(b *bytes.Buffer, r *runs.Run) error { return r.Write(b) },
 		"610.5 purchases/s":           func(b *bytes.Buffer, r *runs.Run) error { return view.Gobench(b, r) },
@@ -227,7 +232,7 @@ func TestHostile(t *testing.T) {
 		"text":     func(b *bytes.Buffer, r *runs.Run) error { return view.Text(b, view.Run(r)) },
 		"markdown": func(b *bytes.Buffer, r *runs.Run) error { return view.Markdown(b, view.Run(r)) },
 		"html":     func(b *bytes.Buffer, r *runs.Run) error { return view.HTML(b, view.Run(r)) },
-		"csv":      func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.Named{Name: "\x1b[2J", Run: r}) },
+		"csv":      func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.NamedRun{Name: "\x1b[2J", Run: r}) },
 		"gobench":  func(b *bytes.Buffer, r *runs.Run) error { return view.Gobench(b, r) },
 		"line":     func(b *bytes.Buffer, r *runs.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
 	} {
@@ -278,7 +283,7 @@ func TestWords(t *testing.T) {
 func TestNumber(t *testing.T) {
 	for want, of := range map[string]struct {
 		v    float64
-		unit metric.Unit
+		unit runs.Unit
 	}{
 		"0":       {0, ""},
 		"<0.001":  {0.0001, ""},
@@ -286,12 +291,12 @@ func TestNumber(t *testing.T) {
 		"2.96":    {2.963, ""},
 		"12.3":    {12.34, ""},
 		"100":     {99.96, ""},
-		"1,234":   {1234.4, metric.PerSecond},
+		"1,234":   {1234.4, runs.PerSecond},
 		"1e+20":   {1e20, ""},
-		"12.3 ms": {12.34, metric.Milliseconds},
-		"45.6%":   {0.4561, metric.Percent},
-		"2 us":    {2, metric.Microseconds},
-		"-":       {math.NaN(), metric.Milliseconds},
+		"12.3 ms": {12.34, runs.Milliseconds},
+		"45.6%":   {0.4561, runs.Percent},
+		"2 us":    {2, runs.Microseconds},
+		"-":       {math.NaN(), runs.Milliseconds},
 		"10.0":    {9.996, ""},
 		"0.10":    {0.0996, ""},
 	} {

@@ -14,7 +14,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/metric"
+	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -25,13 +25,13 @@ const none = "-"
 
 // Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%".
 // What is not a number is "-".
-func Number(v float64, unit metric.Unit) string {
+func Number(v float64, unit runs.Unit) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return none
-	case unit == metric.Percent:
+	case unit == runs.Percent:
 		return digits(100*v) + "%"
-	case unit == metric.Plain || unit == metric.PerSecond:
+	case unit == runs.Plain || unit == runs.PerSecond:
 		// a heading says of what, and in which time
 		return digits(v)
 	}
@@ -49,6 +49,7 @@ func digits(v float64) string {
 		return humanize.Comma(int64(math.Round(v)))
 	case v > 0 && v < 0.0005: // would print as 0.000, and it is not 0
 		return "<0.001"
+
 	case size < 0.0995:
 		return fmt.Sprintf("%.3f", v)
 	case size < 9.995:
@@ -104,9 +105,9 @@ var warnings = map[result.Code]string{
 }
 
 // unitOf is that of a code's value, where it is no count and no ratio.
-var unitOf = map[result.Code]metric.Unit{
-	result.ShortForTail: metric.Percent, result.TimesOff: metric.Percent, result.ClientLimit: metric.Percent,
-	result.Busy: metric.Percent, result.OutOfStock: metric.Percent, result.NoReply: metric.Milliseconds,
+var unitOf = map[result.Code]runs.Unit{
+	result.ShortForTail: runs.Percent, result.TimesOff: runs.Percent, result.ClientLimit: runs.Percent,
+	result.Busy: runs.Percent, result.OutOfStock: runs.Percent, result.NoReply: runs.Milliseconds,
 }
 
 // warned are the words of a code for rows that have it with values from least to most, or

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 // Results may be somebody else's, and hold words of any length. So a text is first
@@ -15,7 +15,7 @@ import (
 
 // shown is a text of a result as documents show it: of a long one the beginning.
 func shown(text string) string {
-	return printable(excerpt.Of(strings.TrimSpace(text), excerpt.Bytes))
+	return printable(wording.Excerpt(strings.TrimSpace(text), wording.ExcerptBytes))
 }
 
 // wrapped breaks a text at spaces into lines of at most this many columns, each as full

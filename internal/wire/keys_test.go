@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 		{"FLUSHALL", nil, nil, false},
 		{"SCRIPT", []string{"LOAD", "return 1"}, []string{"LOAD"}, false},
 	} {
-		keys, known := wire.Keys(test.command, test.args)
+		keys, known := wire.KeysOf(test.command, test.args)
 		if !slices.Equal(keys, test.keys) || known != test.known {
 			t.Errorf("%s %q names %q, known: %t; want %q, %t", test.command, test.args, keys, known, test.keys, test.known)
 		}

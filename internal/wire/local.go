@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Local is a client's connection to a peer in the same process, which is told what the
+// A LocalConn is a client's connection to a peer in the same process, which is told what the
 // client sends. A Write never waits for a reader, and deadlines hold, in the time of
 // package synctest, too. When it is cut it looks like a TCP connection: a Read meets its
 // end, and a Write finds it reset, after which client libraries may send again.
-type Local struct {
+type LocalConn struct {
 	net.Conn // answers what does not matter here, such as addresses
 
 	// Is called with what was written at once: a command, a pipeline, or MULTI to EXEC.
@@ -29,14 +29,14 @@ type Local struct {
 }
 
 // NewLocal opens a connection. Sent and Closed are set before it is used.
-func NewLocal() *Local {
-	c := &Local{changed: make(chan struct{}, 1)}
+func NewLocal() *LocalConn {
+	c := &LocalConn{changed: make(chan struct{}, 1)}
 	c.Conn, _ = net.Pipe()
 	return c
 }
 
 // Write implements net.Conn.
-func (c *Local) Write(p []byte) (int, error) {
+func (c *LocalConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	broken := c.broken
 	commands, rest := Commands(c.written + string(p))
@@ -53,7 +53,7 @@ func (c *Local) Write(p []byte) (int, error) {
 }
 
 // Receive has the client receive something.
-func (c *Local) Receive(p []byte) {
+func (c *LocalConn) Receive(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.received = append(c.received, p...)
@@ -61,7 +61,7 @@ func (c *Local) Receive(p []byte) {
 }
 
 // Read implements net.Conn.
-func (c *Local) Read(p []byte) (int, error) {
+func (c *LocalConn) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()
 		broken, deadline := c.broken, c.deadline
@@ -89,14 +89,14 @@ func (c *Local) Read(p []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (c *Local) Close() error {
+func (c *LocalConn) Close() error {
 	c.Cut()
 	c.Closed()
 	return nil
 }
 
 // Cut breaks the connection: replies that were not read are lost.
-func (c *Local) Cut() {
+func (c *LocalConn) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = true
@@ -104,17 +104,17 @@ func (c *Local) Cut() {
 }
 
 // Broken reports whether the connection is cut.
-func (c *Local) Broken() bool {
+func (c *LocalConn) Broken() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.broken
 }
 
 // SetDeadline implements net.Conn. A Write does not wait.
-func (c *Local) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+func (c *LocalConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetReadDeadline implements net.Conn.
-func (c *Local) SetReadDeadline(t time.Time) error {
+func (c *LocalConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deadline = t
@@ -123,7 +123,7 @@ func (c *Local) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline implements net.Conn.
-func (c *Local) SetWriteDeadline(time.Time) error { return nil }
+func (c *LocalConn) SetWriteDeadline(time.Time) error { return nil }
 
 // Signal puts a value into a channel that holds one, and reports whether there was none.
 func Signal(c chan struct{}) bool {

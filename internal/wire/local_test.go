@@ -74,7 +74,7 @@ func TestLocal(t *testing.T) {
 func TestValues(t *testing.T) {
 	replies := "+OK\r\n$3\r\n-40\r\n$-1\r\n*2\r\n:-1\r\n_\r\n-ERR no\r\n%0\r\n$4\r\n+a\r\n\r\n$0\r\n\r\n=7\r\ntxt:a:b\r\n"
 	want := []string{"OK", "-40", "nil", "-1", "nil", "ERR no", "+a\r\n", "", "a:b"}
-	if values := wire.Values(replies); !slices.Equal(values, want) {
+	if values := wire.Texts(replies); !slices.Equal(values, want) {
 		t.Errorf("the values are %q, want %q", strings.Join(values, ","), want)
 	}
 }

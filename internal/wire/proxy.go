@@ -1,6 +1,6 @@
 // Package wire is a proxy between clients and a server. At a moment that its user
-// chooses, it does what networks do by chance. [Local] is a connection without a network;
-// [Commands], [Keys] and [Values] read the Redis protocol.
+// chooses, it does what networks do by chance. [LocalConn] is a connection without a network;
+// [Commands], [KeysOf] and [Texts] read the Redis protocol.
 //
 // [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and
 // HoldReplies, concern all connections, later ones too. Each replaces the one before, and

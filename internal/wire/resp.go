@@ -26,7 +26,7 @@ type message struct {
 // readCommand reads an array of bulk strings, as clients send it. Its name is
 // then in lower case.
 func readCommand(in *bufio.Reader) (message, error) {
-	m, err := readKinds(in, "*$")
+	m, err := readValue(in, "*$")
 	if err != nil {
 		return message{}, err
 	}
@@ -52,8 +52,8 @@ func Commands(sent string) (commands [][]string, rest string) {
 	}
 }
 
-// Values are the texts in what a server sent, without what only says where arrays begin.
-func Values(sent string) (values []string) {
+// Texts are the texts in what a server sent, without what only says where arrays begin.
+func Texts(sent string) (values []string) {
 	in := bufio.NewReader(strings.NewReader(sent))
 	for {
 		r, err := readReply(in)
@@ -76,10 +76,11 @@ func namesOf(piece []byte) string {
 }
 
 // readReply reads one reply in version 2 or 3 of the protocol.
-func readReply(in *bufio.Reader) (message, error) { return readKinds(in, "+-:,#($=!*~>%|_") }
+func readReply(in *bufio.Reader) (message, error) { return readValue(in, "+-:,#($=!*~>%|_") }
 
-// readKinds reads one value, with those that it consists of, all of some kinds.
-func readKinds(in *bufio.Reader, kinds string) (message, error) {
+// readValue reads one value and all that it contains. A kind that is not allowed is an error
+// of the protocol. The values of the message are flat: what contains what is lost.
+func readValue(in *bufio.Reader, allowed string) (message, error) {
 	var m message
 	for left := 1; left > 0; left-- {
 		line, err := readLine(in)
@@ -89,7 +90,7 @@ func readKinds(in *bufio.Reader, kinds string) (message, error) {
 		m.raw = append(m.raw, line...)
 
 		kind, length, err := header(line)
-		if err != nil || strings.IndexByte(kinds, kind) < 0 {
+		if err != nil || strings.IndexByte(allowed, kind) < 0 {
 			return message{}, errProtocol
 		}
 		switch kind {
@@ -242,10 +243,10 @@ var (
 		"ZSCORE ZMSCORE ZSCAN ZPOPMAX ZPOPMIN ZRANDMEMBER")
 )
 
-// Keys returns the keys that a command uses: a script and a transaction none, but what
+// KeysOf returns the keys that a command uses: a script and a transaction none, but what
 // they execute. What publishes or subscribes uses the key "channels". It reports false
 // for a command that it does not know: that may use any key.
-func Keys(command string, args []string) (keys []string, known bool) {
+func KeysOf(command string, args []string) (keys []string, known bool) {
 	command = strings.ToUpper(command)
 	switch {
 	case slices.Contains(keyless, command):

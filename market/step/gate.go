@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Point is where a [Gate] holds a worker.
-type Point struct {
+// A Breakpoint is where a [Gate] holds a worker.
+type Breakpoint struct {
 	At    Name
 	After Name // hold only once this step was passed; empty: at once
 }
@@ -21,18 +21,18 @@ type Gate struct {
 	reach   func() // closes reached, the first time
 
 	mu     sync.Mutex
-	points []Point // where it has not held anybody yet
+	points []Breakpoint // where it has not held anybody yet
 	passed map[Name]bool
 	opened bool          // it holds nobody any more
 	next   chan struct{} // closed to let go the workers that are held; nil: none is
 }
 
 // Hold returns a gate with one point.
-func Hold(at Name) *Gate { return HoldEach(nil, Point{At: at}) }
+func Hold(at Name) *Gate { return HoldEach(nil, Breakpoint{At: at}) }
 
 // HoldEach returns a gate with any points. Before each hold it calls onHold, unless
 // nil, in the worker's goroutine.
-func HoldEach(onHold func(Name), points ...Point) *Gate {
+func HoldEach(onHold func(Name), points ...Breakpoint) *Gate {
 	g := &Gate{
 		onHold:  onHold,
 		points:  slices.Clone(points),
@@ -64,7 +64,7 @@ func (g *Gate) hold(at Name) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	due := func(p Point) bool { return p.At == at && (p.After == "" || g.passed[p.After]) }
+	due := func(p Breakpoint) bool { return p.At == at && (p.After == "" || g.passed[p.After]) }
 	i := slices.IndexFunc(g.points, due)
 	g.passed[at] = true
 	if i < 0 {

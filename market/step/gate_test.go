@@ -58,7 +58,7 @@ func TestOpenGateHoldsNobody(t *testing.T) {
 
 // passing lets a worker pass steps in a goroutine, and reports where it is
 // held; closed at its end.
-func passing(t *testing.T, steps []step.Name, points ...step.Point) (*step.Gate, <-chan step.Name) {
+func passing(t *testing.T, steps []step.Name, points ...step.Breakpoint) (*step.Gate, <-chan step.Name) {
 	t.Helper()
 	held := make(chan step.Name)
 	g := step.HoldEach(func(at step.Name) { held <- at }, points...)
@@ -73,7 +73,7 @@ func passing(t *testing.T, steps []step.Name, points ...step.Point) (*step.Gate,
 
 func TestGateWithSeveralPoints(t *testing.T) {
 	lap := []step.Name{step.Looked, step.Acquired, step.BeforeWrite, step.Looked, step.BeforeRelease, step.Looked}
-	type points = []step.Point
+	type points = []step.Breakpoint
 	for _, c := range []struct {
 		name   string
 		points points
@@ -111,7 +111,7 @@ func TestGateWithSeveralPoints(t *testing.T) {
 
 func TestOpenGateLetsTheWorkerGoToItsEnd(t *testing.T) {
 	lap := []step.Name{step.Acquired, step.BeforeWrite}
-	g, held := passing(t, lap, step.Point{At: step.Acquired}, step.Point{At: step.BeforeWrite})
+	g, held := passing(t, lap, step.Breakpoint{At: step.Acquired}, step.Breakpoint{At: step.BeforeWrite})
 	<-held
 	g.Open()
 	if at, more := <-held; more {

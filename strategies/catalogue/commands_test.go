@@ -8,8 +8,8 @@ import (
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suggest"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -34,13 +34,13 @@ func (g guests) dial(t *testing.T, rules ...string) *redisconn.Conn {
 }
 
 // every are the commands of all specs that Rights is about.
-func every() []backend.Trial {
+func every() []backend.DryRun {
 	full := catalogue.Full()
 	var specs []strategies.Spec
 	for _, strategy := range full.Strategies {
 		specs = append(specs, withLocks(full, strategy)...)
 	}
-	return backend.Trials(append(catalogue.Commands(specs...), catalogue.ToFind)...)
+	return backend.DryRuns(append(catalogue.Commands(specs...), catalogue.ToFind)...)
 }
 
 // Each command that is missing is found, whichever it is, and nothing is executed.
@@ -50,11 +50,11 @@ func TestRefusedCommandsAreFound(t *testing.T) {
 	refused := func(key string, rules ...string) (names []string) {
 		conn := g.dial(t, rules...)
 		defer conn.Close()
-		trials, err := backend.Refused(t.Context(), conn, every(), key, key)
+		trials, err := backend.RefusedByACL(t.Context(), conn, every(), key, key)
 		if _, denied := redisconn.Denied(err); denied != (len(trials) > 0) {
 			t.Errorf("with %q: %v, and %q are refused", rules, err, trials)
 		}
-		return suggest.Names(trials, backend.Trial.Command)
+		return wording.Names(trials, backend.DryRun.Command)
 	}
 	if got := refused("k", "+@all"); len(got) > 0 {
 		t.Errorf("refused to a user who may do everything: %q", got)
@@ -86,7 +86,7 @@ func TestRightsAreEnough(t *testing.T) {
 	g := guests{s, testkit.Dial(t, s)}
 	conn := g.dial(t, strings.Fields(catalogue.Rights)...)
 	defer conn.Close()
-	refused, err := backend.Refused(t.Context(), conn, every(), "k", "k")
+	refused, err := backend.RefusedByACL(t.Context(), conn, every(), "k", "k")
 	if len(refused) > 0 || err != nil {
 		t.Errorf("%q are refused to a user with +%s: %v", refused, catalogue.Rights, err)
 	}

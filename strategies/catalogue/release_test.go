@@ -29,7 +29,7 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 			spec := testkit.Must(full.Parse("fine:" + kind.Name + variant))(t)
 			releasing, looked := false, false
 			p, closer, err := spec.Open(strategies.Env{
-				Client: market.Client{Steps: func(_ context.Context, at step.Name) {
+				ClientEnv: market.ClientEnv{Steps: func(_ context.Context, at step.Name) {
 					switch at {
 					case step.BeforeRelease:
 						releasing = true

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/suite/locks"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -26,32 +27,38 @@ const shortTTL = 200 * time.Millisecond
 func TestLocksConform(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		t.Parallel()
 		for _, k := range lock.All() {
 			if k.Needs != lock.NeedsNothing || len(k.NewerCommands(nil)) > 0 {
 				continue
 			}
-			conforms(t, locks.OnRedis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
-			if k.Renews && s.Name == backend.NameLocal {
+			conforms(t, subjects.OnRedis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
+			if k.Renews && s.Name == backend.OriginLocal {
 				watched := testkit.Must(lock.WithWatchdog(k))(t)
-				conforms(t, locks.OnRedis{Server: s, Kind: watched, Renewing: true})
+				conforms(t, subjects.OnRedis{Server: s, Kind: watched, Renewing: true})
 			}
 		}
 	})
 }
 
 // conforms runs the suite. With all hooks there, no promise may stay unchecked but
-// what is expected to. Two locks need more time on a busy machine, because their
-// waiters must run in time too.
-func conforms(t *testing.T, r locks.OnRedis, unchecked ...string) {
+// what is expected to. Waiters poll at leisure: many suites share a machine. Two locks
+// need more time on a busy machine, because their waiters must run in time too.
+func conforms(t *testing.T, r subjects.OnRedis, unchecked ...string) {
 	t.Helper()
 	if r.TTL == 0 {
 		r.TTL = shortTTL
 	}
+	r.Params = maps.Clone(r.Params)
+	if r.Params == nil {
+		r.Params = param.Values{}
+	}
+	r.Params["poll"] = "2ms" // if the lock polls
 	switch r.Kind.Name {
 	case "rw-hash": // a waiter counts the holder's time by its own TTL
 		r.TTL = time.Second
 	case "queue", "queue+watchdog": // a waiter that misses five looks loses its place
-		r.Params = param.Values{"look": "1s"}
+		r.Params["look"] = "1s"
 	}
 	t.Run(r.Kind.Name, func(t *testing.T) {
 		t.Parallel()
@@ -86,7 +93,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 	} {
 		t.Run(c.lock+":"+c.param+"="+c.value, func(t *testing.T) {
 			t.Parallel()
-			conforms(t, locks.OnRedis{
+			conforms(t, subjects.OnRedis{
 				Server: s, Kind: kind(t, c.lock), Params: param.Values{c.param: c.value}, TTL: c.ttl,
 			})
 		})
@@ -101,21 +108,21 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 	for _, c := range []struct {
 		kind   lock.Kind
 		params param.Values
-		server backend.Name
+		server backend.Origin
 	}{
-		{kind(t, "set-px"), param.Values{"release": "delex"}, backend.NameEmbedded},
-		{kind(t, "set-px"), param.Values{"release": "delifeq"}, backend.NameLocal},
-		{watched, param.Values{"renew-by": "ifeq", "release": "delifeq"}, backend.NameLocal},
+		{kind(t, "set-px"), param.Values{"release": "delex"}, backend.OriginEmbedded},
+		{kind(t, "set-px"), param.Values{"release": "delifeq"}, backend.OriginLocal},
+		{watched, param.Values{"renew-by": "ifeq", "release": "delifeq"}, backend.OriginLocal},
 	} {
 		t.Run(fmt.Sprintf("%s/%s %v", c.server, c.kind.Name, c.params), func(t *testing.T) {
 			t.Parallel()
 			var s *backend.Server
-			if c.server == backend.NameEmbedded {
+			if c.server == backend.OriginEmbedded {
 				s = testkit.Embedded(t)
 			} else {
 				s = newer(t, c.kind, c.params)
 			}
-			conforms(t, locks.OnRedis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
+			conforms(t, subjects.OnRedis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
 		})
 	}
 }
@@ -145,13 +152,13 @@ func newer(t *testing.T, k lock.Kind, v param.Values) *backend.Server {
 // Workers of one process share what redisson shares. One of them alone cannot crash.
 func TestWorkersOfOneProcessConform(t *testing.T) {
 	t.Parallel()
-	s, process := testkit.Local(t), &lock.Process{}
+	s, process := testkit.Local(t), &lock.ProcessState{}
 	t.Cleanup(func() {
 		if err := process.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	conforms(t, locks.OnRedis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
+	conforms(t, subjects.OnRedis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
 		"survives a crash", "clock-independent")
 }
 
@@ -163,7 +170,7 @@ func TestKindsPromiseWhatTheirLockersDo(t *testing.T) {
 		if k.Needs != lock.NeedsNothing {
 			continue
 		}
-		l := locks.OnRedis{Server: s, Kind: k}.Factory(t).Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Second})
+		l := subjects.OnRedis{Server: s, Kind: k}.Factory(t).Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Second})
 		if got := l.Promises(); got != k.Promises {
 			t.Errorf("%s: its Locker promises %+v, the kind %+v", k.Name, got, k.Promises)
 		}

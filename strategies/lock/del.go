@@ -162,10 +162,10 @@ const (
 )
 
 var (
-	getSetTakeoverParam = param.Choice("takeover",
+	getSetTakeoverParam = param.OneOf("takeover",
 		"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)",
 		"getset", takeoverDel)
-	getSetReleaseParam = param.Choice("release",
+	getSetReleaseParam = param.OneOf("release",
 		"who deletes the key: a holder that is late too (always), or only one whose time is not past (in-time)",
 		"always", releaseInTime)
 )

@@ -25,6 +25,7 @@ func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 // Without a token they cannot know whose the lock is: they leave their own, to expire if
 // it does, rather than free another's.
 func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
+	t.Parallel()
 	for lockName, command := range map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/backend/embedded"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -25,7 +24,7 @@ import (
 // scenario lottery of package fault.
 func ExampleLocker_try() {
 	ctx := context.Background()
-	server, err := embedded.Starter{}.Start(ctx)
+	server, err := backend.Embedded{}.Start(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

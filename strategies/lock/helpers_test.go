@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.MaxParallel(16) // they mostly wait
+	testkit.MaxParallel(24) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -92,7 +92,7 @@ type setting struct {
 	params  param.Values
 	now     func() time.Time
 	dial    func(context.Context) (*redis.Client, error) // for its connection in the background
-	process *lock.Process
+	process *lock.ProcessState
 }
 
 // worker opens a lock, with "+watchdog" behind its name for one that is renewed
@@ -120,7 +120,7 @@ func (b *bench) open(k lock.Kind, s setting) *worker {
 	}
 	conn := testkit.Dial(b, s.through)
 	l, err := k.New(lock.Env{
-		Client:    market.Client{Steps: s.steps, Now: s.now},
+		ClientEnv: market.ClientEnv{Steps: s.steps, Now: s.now},
 		Redis:     conn.Client,
 		NewClient: s.dial,
 		Key:       b.keys.Lock,

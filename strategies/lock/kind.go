@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -112,17 +111,17 @@ func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
 
 // Env is what a Locker works with.
 type Env struct {
-	market.Client               // whose Steps sees the steps that Locker lists
-	Redis         *redis.Client // the worker's own connection
+	market.ClientEnv               // whose Steps sees the steps that Locker lists
+	Redis            *redis.Client // the worker's own connection
 	// NewClient opens one more, for renewal and subscriptions.
 	NewClient func(context.Context) (*redis.Client, error)
 	Key       func(name string) string // the key of the lock called name
 	Params    param.Values
 	Servers   Servers
-	Traffic   Traffic
+	Traffic   ExchangeObservers
 	// What the workers of one process share; nil means that this worker is
 	// alone in its process.
-	Process *Process
+	Process *ProcessState
 	watched bool // leases are renewed until they are released: see WithWatchdog
 }
 
@@ -145,22 +144,22 @@ type Exchange struct {
 	RoundTrips, Commands, BytesSent, BytesReceived int64
 }
 
-// Traffic is told what a Locker exchanges with ZooKeeper or etcd; nil: nobody is.
-type Traffic struct {
+// ExchangeObservers are told what a Locker exchanges with ZooKeeper or etcd; nil: nobody is.
+type ExchangeObservers struct {
 	Servers    func(Exchange) // of acquisitions and releases
 	Background func(Exchange) // of renewals and heartbeats
 }
 
-// Process is what the Lockers of one process share, such as one subscription.
+// ProcessState is what the Lockers of one process share, such as one subscription.
 // It is safe for concurrent use.
-type Process struct {
+type ProcessState struct {
 	mu     sync.Mutex
 	shared map[string]any
 }
 
 // Share returns the value that an earlier call made for key. The first call
 // makes it with create.
-func Share[T any](p *Process, key string, create func() T) T {
+func Share[T any](p *ProcessState, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shared == nil {
@@ -173,7 +172,7 @@ func Share[T any](p *Process, key string, create func() T) T {
 }
 
 // Close closes every io.Closer that is shared. Call it after every Locker has been closed.
-func (p *Process) Close() error {
+func (p *ProcessState) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
@@ -187,17 +186,17 @@ func (p *Process) Close() error {
 }
 
 // polls completes the kind of a lock that waits by trying again and takes
-// [PollParam]: it adds the parameters of package backoff that it does not take
+// [PollParam]: it adds the parameters of a back-off that it does not take
 // already. Its Lockers wait as locking.Retries says.
 func polls(k Kind) Kind {
 	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
-	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
+	added := []param.Param{locking.BackoffParam, locking.LongestWaitParam, locking.JitterParam, locking.TriesParam}
 	added = slices.DeleteFunc(added, func(p param.Param) bool {
 		return slices.ContainsFunc(k.Params, func(own param.Param) bool { return own.Name == p.Name })
 	})
 	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
-	k.Check = also(k.Check, backoff.Check)
+	k.Check = also(k.Check, locking.CheckBackoff)
 	return k
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -184,7 +183,7 @@ func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 // keepsTaken reports whether an acquisition that fails keeps what it may have taken.
 func (k Kind) keepsTaken(v param.Values) bool {
 	return slices.ContainsFunc(k.Params, func(p param.Param) bool {
-		return p.Name == locking.LostReplyParam.Name && v.Text(p) == locking.Kept
+		return p.Name == locking.LostReplyParam.Name && v.Text(p) == locking.LostReplyKept
 	})
 }
 
@@ -322,7 +321,7 @@ func (l *locker) wait(ctx context.Context, h *hold, w *waiter) error {
 	case err != nil:
 		return err
 	case w == nil:
-		return backoff.Sleep(ctx, pause, nil)
+		return locking.Sleep(ctx, pause, nil)
 	}
 	return l.notified(ctx, w, h.retryIn)
 }

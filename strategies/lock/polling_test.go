@@ -111,6 +111,7 @@ func TestTTLIsWhatWasAskedFor(t *testing.T) {
 
 // A lock without an expiry is held by a dead holder for good.
 func TestDeadHolderHoldsALockThatNeverExpires(t *testing.T) {
+	t.Parallel()
 	for _, lockName := range []string{"exists-set", "setnx-fixed", "setnx"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -162,6 +163,7 @@ func noWriter(t testing.TB, l lock.Locker, why string) {
 }
 
 func TestRWLocksLetReadersInTogetherAndWritersAlone(t *testing.T) {
+	t.Parallel()
 	for _, kindName := range rwKinds {
 		t.Run(kindName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {

@@ -93,9 +93,10 @@ const queuePatience = 5 // intervals that may pass without a sign of life
 // Shared-Memory Multiprocessors", 1991, 2.2.
 func ticket() Kind {
 	return polling(Kind{
-		Name:     "ticket",
-		Summary:  "INCR takes a number, and whoever is served holds it; a crash, of a waiter too, blocks all behind it",
-		Source:   "ticket lock; Mellor-Crummey and Scott, 1991",
+		Name:    "ticket",
+		Summary: "INCR takes a number, and whoever is served holds it; a crash, of a waiter too, blocks all behind it",
+		Source:  "ticket lock; Mellor-Crummey and Scott, 1991",
+
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
 		// The counter of the numbers that are done, the counter of those that are taken,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -39,6 +38,7 @@ func redlock() Kind {
 		Name: "redlock", Renews: true,
 		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:  `redis.io, "Distributed Locks with Redis"`,
+
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, SurvivesNodeLoss: true,
 			NoticesLoss: true,
@@ -59,9 +59,10 @@ func redlock() Kind {
 			return nil, fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, "+
 				"three or more, and there are %d", ErrServers, n)
 		}
+
 		nodes := newMasters(l, forAcquisitions)
 		background := newMasters(l, forRenewals)
-		l.Waits.Jitter(l.env.Params.Fraction(redlockJitterParam))
+		l.Backoff.Jitter(l.env.Params.Fraction(redlockJitterParam))
 		return func(h *hold) acquisition { return newRedlockLock(h, nodes, background) }, nil
 	})
 }
@@ -69,12 +70,12 @@ func redlock() Kind {
 const wallClock = "wall"
 
 var (
-	clockParam = param.Choice("clock",
+	clockParam = param.OneOf("clock",
 		"what measures the time taken: the monotonic clock, drift deducted, or the wall clock",
 		"monotonic", wallClock)
 	nodeTimeoutParam = param.Duration("node-timeout", 50*time.Millisecond, time.Millisecond,
 		"how long one master may take to answer, at most a quarter of ttl")
-	redlockJitterParam = param.Fraction(backoff.JitterParam.Name, "1",
+	redlockJitterParam = param.Fraction(locking.JitterParam.Name, "1",
 		"random part of the wait: 1 is from nothing to twice the wait; full and decorrelated have their own")
 )
 

@@ -12,7 +12,9 @@ import (
 func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 	t.Parallel() // most of it waits
 	q := newQuorum(t)
-	l := q.open(q.env())
+	env := q.env()
+	env.Params["node-timeout"] = "1s" // which passes four times
+	l := q.open(env)
 	if err := q.acquire(l).Release(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
 	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -37,8 +36,9 @@ import (
 func reentrant() Kind {
 	return polling(Kind{
 		Name: "reentrant", Renews: true,
-		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
-		Source:   "Redisson, RedissonLock",
+		Summary: "a hash of owner to entries, by script; each entry renews the expiry",
+		Source:  "Redisson, RedissonLock",
+
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
 		PromisesWith: func(v param.Values, p *Promises) {
 			if v.Text(ownerParam) == ownerFixed {
@@ -85,7 +85,7 @@ func (reentrantScripts) endRenewals() {}
 
 const ownerFixed = "fixed"
 
-var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
+var ownerParam = param.OneOf("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
 // An entry is an acquisition of a reentrant lock: a worker that holds the lock enters it
 // again.
@@ -264,9 +264,10 @@ func (c countedByServer) abandon() { c.endRenewals() }
 // redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
 	return opening(polls(Kind{
-		Name:         "reentrant-local",
-		Summary:      "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
-		Source:       "tutorials: ThreadLocal count and pool thread",
+		Name:    "reentrant-local",
+		Summary: "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
+		Source:  "tutorials: ThreadLocal count and pool thread",
+
 		Promises:     Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
 		PromisesWith: func(v param.Values, p *Promises) { p.SurvivesCrash = v.Text(reenterParam) != bySet },
 		Params: []param.Param{
@@ -284,6 +285,7 @@ func reentrantLocal() Kind {
 			busy:    make(chan struct{}, renewers),
 		}
 		r.open, r.end = context.WithCancel(context.Background())
+
 		l.closers = append(l.closers, r)
 		return func(h *hold) acquisition {
 			return &entry{hold: h, own: countedLocally{compared: compared{h}, renewals: r}}
@@ -298,12 +300,12 @@ const (
 )
 
 var (
-	renewalsParam   = param.Choice("renewals", "how often the lock is renewed before it runs out", "0", "1", "2", "3", "4")
+	renewalsParam   = param.OneOf("renewals", "how often the lock is renewed before it runs out", "0", "1", "2", "3", "4")
 	localRenewParam = param.Duration("renew", 0, time.Millisecond,
 		"wait after each renewal; ttl: until the lock is about to expire").Or("ttl")
-	renewByParam = param.Choice("renew-by",
+	renewByParam = param.OneOf("renew-by",
 		"what renews: a script that compares the token, or SET XX, which overwrites another holder's", "script", renewByXX)
-	reenterParam = param.Choice("reenter",
+	reenterParam = param.OneOf("reenter",
 		"what entering again sends: nothing, SET, which drops the expiry, or SET KEEPTTL", "nothing", bySet, byKeepTTL)
 )
 
@@ -402,13 +404,14 @@ func (r *localRenewals) begin(held renewer) {
 			defer func() { <-r.busy }()
 		case <-r.open.Done():
 		}
+
 		for done := 0; done < r.times && r.flag.Load() && r.open.Err() == nil; {
 			if held.renew(r.open) != nil {
 				continue // at once, and not counted
 			}
 			done++
 			r.steps.At(r.open, step.Renewed)
-			_ = backoff.Sleep(r.open, r.between, nil) // if r ends, so does the loop
+			_ = locking.Sleep(r.open, r.between, nil) // if r ends, so does the loop
 		}
 	})
 }
@@ -450,6 +453,7 @@ func redisson() Kind {
 		Summary: "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
 		Source:  "Redisson RLock; its wiki, \"Distributed locks\"",
 		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
+
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
 		},
@@ -457,9 +461,10 @@ func redisson() Kind {
 		// The answer to the last release.
 		Keys: func(key string) []string { return []string{key, key + ":released"} },
 		// Not renewed; given back.
-		Variants: []string{":lease=1s", ":lost-reply=" + locking.Released},
+		Variants: []string{":lease=1s", ":lost-reply=" + locking.LostReplyReleased},
 	}, func(h *hold) acquisition {
 		h.channel = h.key + ":freed"
+
 		own := countedByServer{h, &redissonScripts{hold: h}}
 		return renewedEntry{&entry{hold: h, own: own}}
 	})

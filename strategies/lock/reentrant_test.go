@@ -19,6 +19,7 @@ func eachReentrant(t *testing.T, f func(t *testing.T, b *bench, lockName string)
 }
 
 func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
+	t.Parallel()
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder, other := b.worker(lockName, setting{}), b.worker(lockName, setting{})
 		first, second, third := b.try(holder), b.acquire(holder), b.try(holder)
@@ -34,6 +35,7 @@ func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
 }
 
 func TestReentrantNamesAreCountedApart(t *testing.T) {
+	t.Parallel()
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder := b.worker(lockName, setting{})
 		lease := b.try(holder)
@@ -77,6 +79,7 @@ var fixedOwner = param.Values{"owner": "fixed"}
 // What is entered again after it has expired is a new lock to the server: the release
 // of the older entry frees it.
 func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
+	t.Parallel()
 	for _, lockName := range []string{"reentrant", "redisson"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {

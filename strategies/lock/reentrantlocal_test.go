@@ -34,6 +34,7 @@ func (b *bench) whileAnotherIsRenewed() {
 }
 
 func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
+	t.Parallel()
 	for often, want := range map[string]int64{"0": 0, "2": 2} {
 		t.Run(often, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -173,6 +174,7 @@ func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
 // Entering again by SET drops the expiry, and whoever dies then holds the lock
 // for good; KEEPTTL keeps it.
 func TestReentrantLocalReentryBySet(t *testing.T) {
+	t.Parallel()
 	for how, expires := range map[string]bool{"set": false, "keepttl": true} {
 		t.Run(how, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {

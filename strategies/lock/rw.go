@@ -178,6 +178,7 @@ func rwSafe() Kind {
 		Name: "rw-safe", Shares: true, Renews: true,
 		Summary: "read-write: an entry per reader by the server's clock; waiting readers and writers take turns",
 		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
+
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Shared: true,
 			ServesWriters: true,
@@ -218,7 +219,7 @@ func (l rwSafeLock) place() time.Duration {
 	if l.mode == exclusive {
 		bar -= time.Since(l.start)
 	}
-	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.Waits.Longest())
+	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.Backoff.Longest())
 	return max(min(bar, untilNextAttempt), 0)
 }
 

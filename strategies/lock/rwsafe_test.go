@@ -86,16 +86,17 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 // does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "2s"})
+		poll := param.Values{"poll": "1s"}
+		c := b.workers(kind(t, "rw-safe"), poll)
 		first := write(t, c.worker(nil, nil))
 		next := c.wait(t.Context()) // and bars readers from now on
-		reader := c.reads(t.Context(), param.Values{"poll": "2s"})
+		reader := c.reads(t.Context(), poll)
 		reader.waits.Open()
 		release(t, first)
 		lease := c.taken(reader)
 		c.waits(next, "a reader has its turn")
 
-		late := c.reads(t.Context(), param.Values{"poll": "2s"})
+		late := c.reads(t.Context(), poll)
 		c.waits(next, "a reader has its turn")
 		release(t, lease)
 		lease = c.taken(next)

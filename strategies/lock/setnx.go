@@ -33,7 +33,7 @@ func setNX() Kind {
 		Source:   "Redis in Action, section 6.2.3",
 		Params:   []param.Param{locking.LostReplyParam, PollParam, TimeoutParam},
 		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
-		Variants: []string{":lost-reply=" + locking.Released},
+		Variants: []string{":lost-reply=" + locking.LostReplyReleased},
 	}, func(h *hold) acquisition { return setNXLock{deletedUnderWatch{h}} })
 }
 
@@ -53,9 +53,10 @@ func (l setNXLock) take(ctx context.Context) (bool, error) { return l.setNX(ctx,
 // do both at once, and many since.
 func setNXExpireNaive() Kind {
 	return polling(Kind{
-		Name:         "setnx-expire-naive",
-		Summary:      "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
-		Source:       "articles from before Redis 2.6.12",
+		Name:    "setnx-expire-naive",
+		Summary: "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
+		Source:  "articles from before Redis 2.6.12",
+
 		Promises:     Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
 		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
 		Params: []param.Param{
@@ -67,6 +68,7 @@ func setNXExpireNaive() Kind {
 			h.token = anybody
 			return setNXExpireByDel{deleted{h}}
 		}
+
 		return setNXExpireNaiveLock{deletedUnderWatch{h}}
 	})
 }
@@ -88,13 +90,13 @@ const (
 )
 
 var (
-	naiveReleaseParam = param.Choice("release",
+	naiveReleaseParam = param.OneOf("release",
 		"compares a token under WATCH (watch), or deletes the key of anybody (del)",
 		byWatch, byDel)
-	expireParam = param.Choice("expire",
+	expireParam = param.OneOf("expire",
 		"EXPIRE or PEXPIRE, as ttl needs (exact), or EXPIRE in seconds rounded down, of which 0 deletes the lock",
 		"exact", expireSeconds)
-	repairParam = param.Choice("repair",
+	repairParam = param.OneOf("repair",
 		"a waiter sets the TTL where there is none (unset), or where the book's code does: where TTL is none or below "+
 			"half a second (redis-py-2), or only below half a second (redis-py-3)",
 		"unset", redisPy2, redisPy3)

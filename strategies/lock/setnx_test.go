@@ -29,6 +29,7 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 // The published code does not delete the token that it may have set: nobody
 // knows that it holds the lock.
 func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
 	for _, lockName := range []string{"setnx", "setnx-expire-naive", "setnx-expire"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -138,6 +139,7 @@ func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 // EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes
 // the lock that was just taken.
 func TestSetNXExpireInWholeSeconds(t *testing.T) {
+	t.Parallel()
 	for _, lockName := range []string{"setnx-expire-naive", "setnx-expire"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -216,6 +218,7 @@ func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 // time between the EXPIRE of the first and of the last: little while they run, and as
 // long as one is paused between its TTL and its EXPIRE.
 func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
+	t.Parallel()
 	const waiters, pause = 8, 300 * time.Millisecond
 	b := newBench(t, testkit.Local(t))
 	dies := func() { b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err()) }
@@ -257,6 +260,7 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 // As the book's code is, and not its text: TTL answers 0 in the last half second, and
 // `not ttl` takes that for none.
 func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
+	t.Parallel()
 	// with a TTL, and without one
 	for repair, want := range map[string]struct{ endures, endless bool }{
 		"unset": {}, "redis-py-2": {endures: true}, "redis-py-3": {true, true},

@@ -36,14 +36,15 @@ import (
 func setPX() Kind {
 	return polling(Kind{
 		Name: "set-px", Renews: true,
-		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
-		Source:   "redis.io/commands/set",
+		Summary: "SET NX with a random token and an expiry; released by a compare-and-delete script",
+		Source:  "redis.io/commands/set",
+
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
 		PromisesWith: func(v param.Values, p *Promises) {
 			p.ClockIndependent = !strings.HasSuffix(v.Text(expiryParam), "at") // pxat, exat
 		},
 		Params: []param.Param{
-			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, locking.ReleasedParam, PollParam, TimeoutParam,
+			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, locking.LostReplyReleasedParam, PollParam, TimeoutParam,
 		},
 		Check: func(v param.Values) error {
 			ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
@@ -57,7 +58,7 @@ func setPX() Kind {
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
 			"+watchdog",    // renewed as long as its process lives
-			":lost-reply=" + locking.Kept,
+			":lost-reply=" + locking.LostReplyKept,
 		},
 	}, func(h *hold) acquisition { return setPXLock{compared{h}} })
 }
@@ -94,14 +95,14 @@ const (
 )
 
 var (
-	expiryParam = param.Choice("expiry",
+	expiryParam = param.OneOf("expiry",
 		"how the expiry is given: relative in ms or s, or as a time of the client's clock", "px", "ex", "pxat", "exat")
-	getParam = param.Choice("get",
+	getParam = param.OneOf("get",
 		"ask for the value that SET NX finds, to know its own token: needs Redis 7.0", "off", "on")
-	releaseParam = param.Choice("release",
+	releaseParam = param.OneOf("release",
 		"what compares the token and deletes: a script, WATCH and MULTI, DELEX (Redis 8.4) or DELIFEQ (Valkey 9.0)",
 		byScript, byWatch, byDelEx, byDelIfEq)
-	ifEqParam = param.Choice("renew-by",
+	ifEqParam = param.OneOf("renew-by",
 		"what renews it, if it is renewed: a script that compares the token, or SET IFEQ (Redis 8.4, Valkey 8.1)",
 		byScript, byIfEq)
 )
@@ -122,27 +123,28 @@ func (c compared) renew(ctx context.Context) error {
 	return c.renewBy(ctx, compareExpire, []string{c.key}, c.token, c.ttl().Milliseconds())
 }
 
-// take sends SET NX with the parameters of set-px.
+// take sends SET NX with the parameters of set-px, and reports whether the lock is held.
 func (l setPXLock) take(ctx context.Context) (bool, error) {
-	asksForToken := l.env.Params.Text(getParam) == "on"
+	withGet := l.env.Params.Text(getParam) == "on"
 	args := []any{"set", l.key, l.token, "nx"}
-	if asksForToken {
+	if withGet {
 		args = append(args, "get")
 	}
 	expiry := l.env.Params.Text(expiryParam)
 	cmd := redis.NewStatusCmd(ctx, append(args, expiry, l.when(expiry))...)
 	err := l.rdb.Process(ctx, cmd)
-	if !asksForToken {
+	if !withGet {
 		return wasSet(err)
 	}
 
 	switch {
-	case errors.Is(err, redis.Nil):
+	case errors.Is(err, redis.Nil): // with GET that is what was there before: nothing, and it is set
 		return true, nil
 	case redis.HasErrorPrefix(err, "syntax"):
 		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	}
-	return err == nil && cmd.Val() == l.token, err // its own token: it was sent twice
+	// What was there before is its own token if the command was sent twice.
+	return err == nil && cmd.Val() == l.token, err
 }
 
 // when is the TTL as an argument after expiry, in the unit of that word.

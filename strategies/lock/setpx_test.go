@@ -17,6 +17,7 @@ import (
 )
 
 func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
+	t.Parallel()
 	for _, expiry := range []string{"pxat", "exat"} {
 		t.Run(expiry, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -33,6 +34,7 @@ func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
 // A time of a fast clock holds the lock for too long, and a duration does not
 // depend on the clock.
 func TestSetPXFastClock(t *testing.T) {
+	t.Parallel()
 	for expiry, relative := range map[string]bool{"px": true, "ex": true, "pxat": false, "exat": false} {
 		t.Run(expiry, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -63,6 +65,7 @@ func (asksTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestSetPXKnowsItsOwnTokenIfItAsksForIt(t *testing.T) {
+	t.Parallel()
 	for get, want := range map[string]error{"off": lock.ErrHeld, "on": nil} {
 		t.Run(get, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -92,7 +95,8 @@ func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 	t.Cleanup(old.Close)
 	b.must(old.Register("PING", func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") }))
 	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) { c.WriteError("ERR syntax error") }))
-	through := backend.NewServer(backend.NameURL, redisconn.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
+	through := backend.NewServer(backend.OriginURL,
+		redisconn.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
 	w := b.worker("set-px", setting{through: through, params: param.Values{"get": "on"}})
 	_, err = w.Try(t.Context(), name)
 	if err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {

@@ -7,7 +7,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
 )
 
 // A table is a store outside Redis, such as one of a database, in which an order is
@@ -51,7 +51,7 @@ func (s *table) write(buyer string, fence int64) error {
 // first read, or by a unique key.
 func Example_store() {
 	ctx := context.Background()
-	server, err := embedded.Starter{}.Start(ctx)
+	server, err := backend.Embedded{}.Start(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wire"
 )
@@ -22,7 +22,7 @@ func subscribing(k Kind, begin newAcquisition) Kind {
 	return opening(k, func(l *locker) (newAcquisition, error) {
 		process := l.env.Process
 		if process == nil { // the worker is alone in it
-			process = &Process{}
+			process = &ProcessState{}
 			l.closers = append(l.closers, process)
 		}
 		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.NewClient) })
@@ -34,7 +34,7 @@ func subscribing(k Kind, begin newAcquisition) Kind {
 // there will be no messages.
 func (l *locker) notified(ctx context.Context, w *waiter, retryIn time.Duration) error {
 	w.listen()
-	if err := backoff.Sleep(ctx, min(retryIn, l.Left()), w.woken); err != nil {
+	if err := locking.Sleep(ctx, min(retryIn, l.Left()), w.woken); err != nil {
 		return err
 	}
 	l.hub.mu.Lock()
@@ -148,6 +148,7 @@ func (h *hub) receive(message any) {
 				wire.Signal(w.woken)
 			}
 		}
+
 	case *redis.Message:
 		if m.Payload == freed {
 			h.wakeOne(m.Channel)
@@ -182,7 +183,7 @@ func (h *hub) run() {
 		if rdb, err := client.connection(h.ctx); err == nil {
 			h.session(rdb)
 		}
-		_ = backoff.Sleep(h.ctx, hubRetry, nil) // if h ends, so does the loop
+		_ = locking.Sleep(h.ctx, hubRetry, nil) // if h ends, so does the loop
 	}
 }
 
@@ -191,6 +192,7 @@ func (h *hub) run() {
 func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	defer subscription.Close()
 	subscribed := map[string]bool{}
+
 	for {
 		wanted, unwanted := h.difference(subscribed)
 		if len(wanted) > 0 && subscription.Subscribe(ctx, wanted...) != nil {
@@ -199,6 +201,7 @@ func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 		if len(unwanted) > 0 && subscription.Unsubscribe(ctx, unwanted...) != nil {
 			return
 		}
+
 		select {
 		case <-h.changed:
 		case <-ctx.Done():
@@ -212,12 +215,14 @@ func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	for channel, waiters := range h.waiters {
 		if !subscribed[channel] && slices.ContainsFunc(waiters, func(w *waiter) bool { return w.listens }) {
 			wanted = append(wanted, channel)
 			subscribed[channel] = true
 		}
 	}
+
 	for channel := range subscribed {
 		if len(h.waiters[channel]) == 0 {
 			unwanted = append(unwanted, channel)
@@ -236,12 +241,14 @@ func (h *hub) session(rdb *redis.Client) {
 	writer.Go(func() { h.follow(ctx, subscription) })
 	defer writer.Wait()
 	defer cancel()
+
 	for asked := false; ; {
 		message, err := subscription.ReceiveTimeout(ctx, hubSilence)
 		if _, denied := redisconn.Denied(err); denied {
 			h.refuse(err)
 			return
 		}
+
 		late, is := errors.AsType[net.Error](err)
 		switch {
 		case err == nil:

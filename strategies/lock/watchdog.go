@@ -33,11 +33,13 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	if !kind.Renews || !kind.own {
 		return Kind{}, fmt.Errorf("%w: %s", ErrNoRenewal, kind.Name)
 	}
+
 	kind.Name += "+" + Watchdog
 	kind.Summary += "; renewed in the background"
 	kind.Params = append(slices.Clone(kind.Params), renewParam)
 	kind.Promises.NoticesLoss = true
 	kind.Check = also(kind.Check, checkRenewal)
+
 	open := kind.New
 	kind.New = func(env Env) (Locker, error) {
 		env.watched = true
@@ -79,11 +81,13 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 	if time.Since(asked) >= ttl { // the reply was so late that the lock may have expired
 		cancel(ErrLost)
 	}
+
 	var done sync.WaitGroup
 	done.Go(func() {
 		renewUntil(noticed, lease, asked, every, ttl, steps)
 		cancel(ErrLost) // unless noticed has ended
 	})
+
 	kept := *lease
 	kept.Noticed = noticed
 	kept.Release = func(ctx context.Context) error {
@@ -105,6 +109,7 @@ func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, t
 	tick, end := time.NewTimer(time.Until(start.Add(every))), time.NewTimer(time.Until(valid))
 	defer tick.Stop()
 	defer end.Stop()
+
 	for {
 		select {
 		case <-noticed.Done():
@@ -113,11 +118,13 @@ func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, t
 			return
 		case <-tick.C:
 		}
+
 		start = time.Now()
 		tick.Reset(every)
 		ctx, done := context.WithDeadline(noticed, valid)
 		err := lease.Renew(ctx)
 		done()
+
 		switch {
 		case err == nil:
 			valid = start.Add(ttl)

@@ -18,14 +18,14 @@ import (
 type workers struct {
 	*bench
 	kind    lock.Kind
-	process *lock.Process
+	process *lock.ProcessState
 	params  param.Values
 	through *backend.Server
 	dial    func(context.Context) (*redis.Client, error) // nil: to through
 }
 
 func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
-	c := &workers{bench: b, kind: kind, process: &lock.Process{}, params: params, through: b.server}
+	c := &workers{bench: b, kind: kind, process: &lock.ProcessState{}, params: params, through: b.server}
 	b.Cleanup(func() {
 		if err := c.process.Close(); err != nil {
 			b.Errorf("closing the process: %v", err)

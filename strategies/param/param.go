@@ -75,8 +75,8 @@ func (p Param) Or(word string) Param {
 	return p
 }
 
-// Choice is a parameter that is one of some words; the first is the default.
-func Choice(name, summary string, words ...string) Param {
+// OneOf is a parameter that is one of some words; the first is the default.
+func OneOf(name, summary string, words ...string) Param {
 	return Param{
 		Name: name, Default: words[0], Summary: summary,
 		Normalize: func(value string) (string, error) {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -27,7 +27,7 @@ type ending struct {
 func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, error) {
 	if e.redis == nil {
 		for range 1 + e.program.LockServers {
-			e.redis = append(e.redis, embedded.Memory(e.scripts...))
+			e.redis = append(e.redis, backend.Memory(e.scripts...))
 		}
 	}
 	e.pools.emptyIfWaited()
@@ -44,7 +44,8 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 		end.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
 			"so that nothing can be concluded", end.world.unsupported)
 	}
-	if end.err != nil || len(end.world.scripts) > len(e.scripts) {
+	wasted := end.err != nil && !errors.Is(end.err, search.ErrMerged)
+	if wasted || len(end.world.scripts) > len(e.scripts) {
 		e.redis = nil
 	}
 	return end.world, end.found, end.err
@@ -62,10 +63,13 @@ func (e *explorer) inBubble(choose search.Chooser) (end ending) {
 	}()
 
 	synctest.Test(new(testing.T), func(*testing.T) {
-		seed()
 		end.world = newWorld(e)
 		end.err = e.goThrough(end.world, choose)
-		end.found = end.world.finish()
+		if errors.Is(end.err, search.ErrMerged) {
+			end.world.leave()
+		} else {
+			end.found = end.world.finish()
+		}
 	})
 	return end
 }

@@ -19,11 +19,9 @@ func (e *explorer) options(w *world) []search.Choice {
 	if len(options) > 0 { // somebody can go on
 		if !independent {
 			options = slices.Concat(options, w.wakes(1), w.arrivals())
-			if w.preemptions < e.bounds.Preemptions {
-				options = append(options, w.stayLate()...)
-			}
+			options = append(options, e.within(w, w.stayLate())...)
 		}
-		return append(options, e.serverFaults(w)...)
+		return slices.Concat(options, e.serverFaults(w), e.betweenRequests(w))
 	}
 
 	options = slices.Concat(w.wakes(1), w.arrivals())
@@ -31,15 +29,38 @@ func (e *explorer) options(w *world) []search.Choice {
 	if len(options) > 0 && slices.ContainsFunc(w.clients, waitsForTimer) {
 		options = append(options, search.Choice{What: search.TimePass})
 	}
-	return options
+	return append(options, e.inQuiet(w, options)...)
+}
+
+// betweenRequests are the faults that strike no request.
+func (e *explorer) betweenRequests(w *world) []search.Choice {
+	return append(e.cancels(w), e.idleBreaks(w)...)
+}
+
+// inQuiet are the faults that strike no request while nobody can go on. If nothing else is a
+// choice then, that time passes comes first.
+func (e *explorer) inQuiet(w *world, others []search.Choice) []search.Choice {
+	faults := e.betweenRequests(w)
+	nothingWill := !time.Now().Before(w.last.Add(patience)) || !slices.ContainsFunc(w.clients, (*client).alive)
+	if len(faults) == 0 || nothingWill {
+		return nil
+	}
+	if len(others) == 0 {
+		quiet := search.Choice{What: search.TimePass, At: search.Quiet}
+		return append([]search.Choice{quiet}, faults...)
+	}
+	return faults
 }
 
 // deliveries are the choices to deliver a request, those of the client that was chosen
 // last first, each with what else can happen to it. A request that is independent comes at
 // once, if there is one: only what can happen to it is a choice.
 func (e *explorer) deliveries(w *world) (options []search.Choice, independent bool) {
-	first := max(0, w.running)
+	first := 0
 	goesOn := w.running != nobody && w.next(w.running) != nil
+	if goesOn {
+		first = w.running
+	}
 	for after := range w.clients {
 		i := (first + after) % len(w.clients)
 		r := w.next(i)
@@ -51,24 +72,29 @@ func (e *explorer) deliveries(w *world) (options []search.Choice, independent bo
 			return e.withFaults(w, nil, r, aside), true
 		}
 
-		preempts := goesOn && i != w.running
-		mayPreempt := w.preemptions < e.bounds.Preemptions
-		if !preempts || mayPreempt {
-			deliver := search.Choice{What: search.Deliver, N: i, Preempt: preempts}
-			options = e.withFaults(w, options, r, deliver)
-		}
-		if !preempts && mayPreempt {
-			for at := range w.nexts(i)[1:] { // over another connection: a preemption, too
-				options = append(options, search.Choice{What: search.Deliver, N: i, At: 1 + at, Preempt: true})
-			}
+		for at, r := range w.nexts(i) { // over another connection than the first: a preemption, too
+			preempts := goesOn && i != w.running || at > 0
+			deliver := search.Choice{What: search.Deliver, N: i, At: at, Preempt: preempts}
+			options = append(options, e.within(w, e.withFaults(w, nil, r, deliver))...)
 		}
 	}
 	return options, false
 }
 
+// within leaves out preemptions where there may be no more, and notes that it has.
+func (e *explorer) within(w *world, options []search.Choice) []search.Choice {
+	if w.preemptions < e.bounds.Preemptions {
+		return options
+	}
+	kept := slices.DeleteFunc(options, func(c search.Choice) bool { return c.Preempt })
+	e.withheld = e.withheld || len(kept) < len(options)
+	return kept
+}
+
 // withFaults appends a choice to deliver a request, and what else can happen to it, even if
 // it conflicts with no other one: faults and time may still matter. A pause that takes a
-// preemption is left out: it could begin earlier without one.
+// preemption is left out: it could begin earlier without one. One pause is of all
+// connections.
 func (e *explorer) withFaults(
 	w *world, options []search.Choice, r *request, deliver search.Choice) []search.Choice {
 
@@ -80,24 +106,28 @@ func (e *explorer) withFaults(
 		options = append(options, other)
 	}
 	if r.rest {
-		instead(search.CutShort, 0)
+		instead(search.CutShort, deliver.At)
 	}
 	for _, fault := range []Fault{Pause, Die, Lose, Late, Drop} {
-		leftOut := fault == Pause && deliver.Preempt && !e.bounds.Unreduced
+		leftOut := fault == Pause && (deliver.Preempt && !e.bounds.Unreduced || deliver.At > 0)
 		if e.mayStrike(w, fault) && !leftOut {
-			instead(string(fault), 0)
+			instead(string(fault), deliver.At)
 		}
 	}
 	if e.mayStrike(w, Split) {
-		for _, at := range r.splits() {
-			instead(string(Split), at)
+		for _, commands := range r.splits() {
+			instead(string(Split), deliver.At*splitConn+commands)
 		}
 	}
 	return options
 }
 
-// serverFaults are what may happen to servers of the locks that have executed something,
-// and to clocks that were read.
+// splitConn is what Choice.At of a Split counts connections by: what is left is after how
+// many commands.
+const splitConn = 1000
+
+// serverFaults are the faults that strike no request: of the clocks that clients have read,
+// and of servers of the locks, once they have executed something.
 func (e *explorer) serverFaults(w *world) (options []search.Choice) {
 	for i, c := range w.clients {
 		if c.alive() && c.readsClock && e.mayStrike(w, Clock) {
@@ -109,17 +139,43 @@ func (e *explorer) serverFaults(w *world) (options []search.Choice) {
 
 	for n := range w.program.LockServers {
 		executed := len(w.lockServer(n).log)
-		add := func(fault Fault, n, needs int) {
+		add := func(fault Fault, number, needs int) {
 			if executed >= needs && e.mayStrike(w, fault) {
-				options = append(options, search.Choice{What: string(fault), N: n})
+				options = append(options, search.Choice{What: string(fault), N: number})
 			}
 		}
 		add(Empty, n, 1)
 		add(ServerClock, n, 1)
-		add(Behind, 0, 1) // N says how many writes it lacks, from 0
+		// Behind strikes where there is one server alone (see takeOver): its N says how many
+		// writes the server then lacks, less one.
+		add(Behind, 0, 1)
 		add(Behind, 1, 2)
 	}
 	return options
+}
+
+// idleBreaks are the choices to break a connection over which nothing is asked.
+func (e *explorer) idleBreaks(w *world) (options []search.Choice) {
+	if !e.mayStrike(w, IdleBreak) {
+		return nil
+	}
+	for i, c := range w.clients {
+		if !c.alive() || !c.paused.IsZero() {
+			continue
+		}
+		for at, conn := range c.conns {
+			if conn.isIdle() {
+				options = append(options, search.Choice{What: string(IdleBreak), N: i, At: at})
+			}
+		}
+	}
+	return options
+}
+
+// isIdle reports whether nothing is asked over the connection.
+func (c *conn) isIdle() bool {
+	isAsked := func(p *parked) bool { return p.conn == c }
+	return !c.Broken() && len(c.waiting) == 0 && !c.held && !c.deaf && !slices.ContainsFunc(c.server.parked, isAsked)
 }
 
 // mayStrike reports whether one more fault of a kind may happen.
@@ -153,12 +209,13 @@ func (w *world) arrivals() (options []search.Choice) {
 	return options
 }
 
-// stayLate are the choices that all other clients wait until the client of a late
-// request gives up and sends more.
+// stayLate are the choices that all other clients wait until the client of a late request
+// gives up and sends more. What it sends after that takes no time any more: else others could
+// wait for any number of its polls.
 func (w *world) stayLate() (options []search.Choice) {
 	for i, c := range w.clients {
-		mine := func(r *request) bool { return r.client == i }
-		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, mine) {
+		isAwaited := func(r *request) bool { return r.client == i && r.gaveUp.IsZero() }
+		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, isAwaited) {
 			options = append(options, search.Choice{What: search.TimePass, N: i, At: 1, Preempt: true})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -32,9 +32,9 @@ func TestRealRedis(t *testing.T) {
 	if explore.SearchesAll() {
 		names, schedules = fault.SchemeNames(catalogue.Full()), 20
 	}
-	is, one := read(t, stored), purchasers.Markets()[0]
+	is, one := read(t, stored), suite.Markets()[0]
 	for _, name := range names {
-		scheme := testkit.Must(fault.Of(catalogue.Full(), name))(t)
+		scheme := testkit.Must(fault.SchemeOf(catalogue.Full(), name))(t)
 		spec, err := one.Spec(catalogue.Full(), scheme.Spec.String())
 		if err != nil || drifts(name) { // its lock needs other servers, or time is the server's
 			continue
@@ -95,8 +95,8 @@ func TestRealRedisStaysLate(t *testing.T) {
 // playedLate plays schedules with late requests, whose clients give up soon.
 func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.PlayedSchedule, error) {
 	t.Helper()
-	markets := purchasers.Markets()
-	i := slices.IndexFunc(markets, func(m purchasers.Market) bool { return m.Name == "one-item-long-leases" })
+	markets := suite.Markets()
+	i := slices.IndexFunc(markets, func(m suite.Market) bool { return m.Name == "one-item-long-leases" })
 	spec, err := markets[i].Spec(catalogue.Full(), scheme.Spec.String())
 	if err != nil {
 		return nil, err

@@ -4,50 +4,130 @@ import (
 	"bytes"
 	"context"
 	cryptorand "crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"flag"
-	"io"
+	"maps"
 	"math/rand"
 	randv2 "math/rand/v2"
 	"net"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
+	"strings"
 	"sync"
 )
 
 // The same choices have to lead to the same schedule, whenever it is played: what the
 // clients draw, look up, or find in a pool must not depend on what was before.
 
-// withoutChance lets the process's sources of chance be seeded, except for
-// math/rand/v2 and the order of maps.
-func withoutChance() (restore func()) {
+// A chance is what clients draw from. Before each step it is seeded, so that what a client
+// draws follows from the step, and not from what others have drawn before.
+type chance struct {
+	tokens *seeded
+	begins int64           // the seed of the step
+	first  map[int64]int64 // what is drawn first from math/rand, by the seed
+}
+
+// What a step belongs to.
+const (
+	ofClient = iota + 1 // the one that goes on, and how much it has learned before
+	ofTime              // which passes, and how much has passed before
+	ofServer
+)
+
+// without lets the process's sources of chance be seeded, except for math/rand/v2 and the
+// order of maps.
+func (c *chance) without() (restore func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
-	os.Setenv(name, "randseednop=0,"+debug)
+	os.Setenv(name, "randseednop=0,tracebacklabels=1,"+debug)
+	c.tokens = &seeded{streams: map[string]*randv2.ChaCha8{}}
+	c.first = map[int64]int64{}
+	cryptorand.Reader = c.tokens
 	return func() {
 		os.Setenv(name, debug)
 		cryptorand.Reader = reader
 	}
 }
 
-// seed has a schedule draw the same delays and tokens as the ones before.
-func seed() {
-	cryptorand.Reader = &seeded{source: randv2.NewChaCha8([32]byte{1})}
+// seed begins a step.
+func (c *chance) seed(of, which, count int) {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], uint64(of))
+	binary.LittleEndian.PutUint64(seed[8:], uint64(which))
+	binary.LittleEndian.PutUint64(seed[16:], uint64(count))
+	c.tokens.begin(seed)
+
+	sum := sha256.Sum256(seed[:])
+	c.begins = int64(binary.LittleEndian.Uint64(sum[:]))
 	//lint:ignore SA1019 libraries draw from the source of the process
-	rand.Seed(1)
+	rand.Seed(c.begins)
 }
 
-// seeded is a source that several goroutines may read.
+// drawn reports whether somebody has drawn something from math/rand in this step.
+func (c *chance) drawn() bool {
+	first, known := c.first[c.begins]
+	if !known {
+		if len(c.first) > mostFirsts {
+			clear(c.first)
+		}
+		first = rand.New(rand.NewSource(c.begins)).Int63()
+		c.first[c.begins] = first
+	}
+	return rand.Int63() != first
+}
+
+// mostFirsts bounds what is remembered of seeds: most of them come again soon.
+const mostFirsts = 100_000
+
+// seeded is a source that several goroutines may read. In a step each client has a stream of
+// its own: of two that read when the same time has passed, either may be woken first.
 type seeded struct {
-	mu     sync.Mutex
-	source io.Reader
+	mu      sync.Mutex
+	seed    [32]byte                   // of the step
+	streams map[string]*randv2.ChaCha8 // by the names of the clients that have read in it
+}
+
+func (s *seeded) begin(seed [32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seed = seed
+	clear(s.streams)
+}
+
+// readers are the names of the clients that have read in this step.
+func (s *seeded) readers() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.streams))
 }
 
 func (s *seeded) Read(p []byte) (int, error) {
+	client := callingClient()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.source.Read(p)
+	stream := s.streams[client]
+	if stream == nil {
+		stream = randv2.NewChaCha8(sha256.Sum256(append(s.seed[:], client...)))
+		s.streams[client] = stream
+	}
+	return stream.Read(p)
+}
+
+// callingClient is the name of the client in whose goroutine it is called: the goroutine's
+// label has it (see world.label), which a stack begins with. Empty: it is of no client.
+func callingClient() string {
+	var stack [256]byte
+	text := string(stack[:runtime.Stack(stack[:], false)])
+	_, label, _ := strings.Cut(text, `"`+clientLabel+`": "`)
+	name, _, is := strings.Cut(label, labelOf+"0x")
+	if !is {
+		return ""
+	}
+	return name
 }
 
 // withoutNames has look-ups fail, which go-redis makes even with a dialer: a bubble would

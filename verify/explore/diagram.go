@@ -73,7 +73,7 @@ var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
-	known := search.Names{}
+	known := search.Labels{}
 	connection := func(text string) string {
 		return known.Of("connection", names.FindStringSubmatch(text)[1])
 	}
@@ -113,5 +113,5 @@ func (n noted) reply() string {
 	queued := func(value string) bool {
 		return len(n.commands) > 1 && (value == "OK" || value == "QUEUED")
 	}
-	return strings.Join(slices.DeleteFunc(wire.Values(n.answer), queued), " ")
+	return strings.Join(slices.DeleteFunc(wire.Texts(n.answer), queued), " ")
 }

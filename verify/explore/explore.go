@@ -17,7 +17,10 @@
 //
 // A schedule is run from its start, each time with another choice. The bounds are raised
 // step by step, preemptions before faults, so that the first harm has the fewest faults,
-// and of these the fewest preemptions.
+// and of these the fewest preemptions. It ends where it comes to a state in which an earlier
+// one has been at no higher cost: see state.go. So the search comes to an end where
+// [Unbounded] lets the number of preemptions be any, and what it has not found then is in no
+// order of the clients' requests.
 //
 // Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of
 // Multithreaded Programs", 2007 (CHESS).
@@ -58,6 +61,11 @@ type Program struct {
 	// client libraries do.
 	Resends  bool
 	Observed bool // Session.Seen is asked for
+	// OnFound is called for the first schedule to each harm when it is found, and
+	// OnProgress every 10 s of real time with what is known by then. Both are called between
+	// two schedules, and the search waits for them. They may be nil.
+	OnFound    func(Found)
+	OnProgress func(*Report)
 	// Begin fills the server, and returns what the clients of one schedule do. It is
 	// called once for each schedule.
 	Begin func(*Server) *Trial
@@ -69,6 +77,12 @@ type Trial struct {
 	// Judge says what is wrong when all have ended or died. Requests that it
 	// makes are not held.
 	Judge func(*Server) []verify.Violation
+	// State is what Judge will go by, as text, but for what follows from each client's own
+	// replies: what clients share outside the servers. If it is equal, and all else is, a
+	// schedule ends that has come to the state of an earlier one. Nil: none does.
+	State func() string
+	// Close is called when all clients have ended, whether the end is judged or not. It may be nil.
+	Close func()
 	// Vacuous returns an error if the clients do not do what they are there for in the
 	// first schedule, in which nothing strikes: a search that finds nothing would then
 	// mean nothing. It may be nil.
@@ -94,7 +108,16 @@ type Bounds struct {
 	Schedules   int     // how many are played at most; 0: 1,000,000
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
 	Unreduced   bool    // requests that conflict with no other client's are choices, too
+	Unmerged    bool    // schedules are played to their ends, though an earlier one was in their state
+	// How long the search goes on at most, in real time; 0: as long as it takes. It ends after
+	// the schedule that is played then, and its Report says that it was stopped, and what is
+	// known by then.
+	Time time.Duration
 }
+
+// Unbounded is for Bounds.Preemptions: the search ends when no schedule is left, and what it
+// says then is true of every order of the clients' requests.
+const Unbounded = search.Unbounded
 
 // A Fault is what can happen to a client, its network or a server, apart from
 // another client being faster.
@@ -126,12 +149,23 @@ const (
 	// ServerClock is the clock of one of several servers of the locks, which steps ahead
 	// by two leases: its keys expire.
 	ServerClock Fault = "server-clock"
+	// The context of a call that a client has opened with Session.Call ends: it is
+	// cancelled, or its deadline comes. What the client has sent in a connection that it
+	// then closes is lost, or executed all the same. It happens where Bounds.Kinds names it.
+	Cancel Fault = "cancel"
+	// A connection breaks over which nothing is asked: a pooled one, or one that listens for
+	// messages. It happens where Bounds.Kinds names it.
+	IdleBreak Fault = "idle-break"
 )
 
-// Faults are all of them.
+// Faults are all that happen by default: all but Cancel, since most programs open no calls,
+// and IdleBreak, which client libraries hide from most.
 func Faults() []Fault {
 	return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind, ServerClock}
 }
+
+// AllFaults are those that have to be named, too.
+func AllFaults() []Fault { return append(Faults(), Cancel, IdleBreak) }
 
 // ErrChance is in what Search returns, or in Report.Stopped if harm had been found
 // before: the clients do not do the same in the same schedule.
@@ -157,7 +191,9 @@ func Replay(ctx context.Context, p Program, token string) (f Found, err error) {
 		return f, err
 	}
 
-	e := newExplorer(p, Bounds{Unreduced: true, Preemptions: len(steps), Faults: len(steps)})
+	e := newExplorer(p, Bounds{
+		Unreduced: true, Preemptions: len(steps), Faults: len(steps), Kinds: AllFaults(),
+	})
 	err = e.afterFirst(func() error {
 		found, err := search.Replay(p.named(), e, steps)
 		f = foundOf(found)

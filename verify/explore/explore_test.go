@@ -4,16 +4,16 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // programOf makes a program for a spec.
-func programOf(t *testing.T, text, name string) (explore.Program, purchasers.Market) {
+func programOf(t *testing.T, text, name string) (explore.Program, suite.Market) {
 	t.Helper()
-	m, known := purchasers.Named(name)
+	m, known := suite.MarketNamed(name)
 	if !known {
 		t.Fatalf("there is no program %q", name)
 	}

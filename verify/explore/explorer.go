@@ -13,7 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/search"
 )
@@ -29,8 +29,11 @@ type explorer struct {
 	scripts    []string               // that were sent whole in the first schedule
 	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // nil: the last schedule has taught them a script
-	remembered embedded.Scripts
+	remembered backend.Scripts
 	pools      pools
+	chance     chance
+	leftOut    string // a part of states, in tests
+	withheld   bool   // a choice was left out because of the bound on preemptions
 
 	progress atomic.Int64          // counts the steps of all schedules; below 0: given up
 	running  atomic.Pointer[world] // the schedule that is run
@@ -64,25 +67,47 @@ func newExplorer(p Program, b Bounds) *explorer {
 
 // search goes through the schedules of the program within the bounds.
 func (e *explorer) search(ctx context.Context) (*Report, error) {
-	var found search.Result
+	switch {
+	case e.bounds.Time < 0:
+		return e.report(search.Summary{}), fmt.Errorf("the time of a search is %s, and cannot be below 0", e.bounds.Time)
+	case e.bounds.Time > 0:
+		within, cancel := context.WithTimeout(ctx, e.bounds.Time)
+		defer cancel()
+		ctx = within
+	}
+
+	var found search.Summary
 	err := e.afterFirst(func() (err error) {
 		found, err = e.drive(ctx)
 		return err
 	})
-	return reportOf(e.program, e.bounds, found), err
+	return e.report(found), err
+}
+
+// report is what was found, by the end of the search or so far.
+func (e *explorer) report(found search.Summary) *Report {
+	found.Complete = found.Complete && !e.withheld
+	return reportOf(e.program, e.bounds, found)
 }
 
 // drive does what search does, after the first schedule.
-func (e *explorer) drive(ctx context.Context) (search.Result, error) {
-	return search.Drive(ctx, search.Options{
+func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
+	o := search.Options{
 		Program: e.program.named(),
 		Bounds: search.Bounds{
 			Preemptions: e.bounds.Preemptions, Faults: e.bounds.Faults, Total: e.bounds.Total,
-			Schedules: e.bounds.Schedules, Exhaustive: e.bounds.Exhaustive,
+			Schedules: e.bounds.Schedules, Exhaustive: e.bounds.Exhaustive, Unmerged: e.bounds.Unmerged,
 		},
 		Worlds:  []search.World{e},
 		Relearn: e.relearn,
-	})
+	}
+	if on := e.program.OnFound; on != nil {
+		o.Found = func(f search.Found) { on(foundOf(f)) }
+	}
+	if on := e.program.OnProgress; on != nil {
+		o.Progress = func(soFar search.Summary) { on(e.report(soFar)) }
+	}
+	return search.Drive(ctx, o)
 }
 
 // afterFirst plays the first schedule, to learn which scripts clients send and whether the
@@ -90,7 +115,7 @@ func (e *explorer) drive(ctx context.Context) (search.Result, error) {
 // looks up no names.
 func (e *explorer) afterFirst(run func() error) error {
 	redisconn.QuietLogs() // the search breaks connections all the time
-	defer withoutChance()()
+	defer e.chance.without()()
 	defer withoutNames()()
 	defer e.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
@@ -174,7 +199,10 @@ func (e *explorer) goThrough(w *world, choose search.Chooser) error {
 			continue
 		}
 
-		c, err := choose(options, w.pending())
+		c, err := choose(search.ChoicePoint{
+			Options: options, Pending: w.pending(),
+			State: func() string { return e.state(w) },
+		})
 		if err != nil {
 			return err
 		}
@@ -191,11 +219,9 @@ func (e *explorer) take(w *world, c search.Choice) *request {
 	}
 
 	if Fault(c.What) == Split {
-		r = r.head(c.At)
+		r = r.head(c.At % splitConn)
 	}
 	if kinds[Fault(c.What)].executes {
-		executed := embedded.Executed{Connection: r.conn, At: time.Now(), Commands: r.commands}
-		r.server.log = append(r.server.log, executed)
 		w.uses = e.keysOf(r)
 	}
 	return r

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestLate(t *testing.T) {
 // letter comes before any of B.
 func TestStaysLate(t *testing.T) {
 	for preemptions, want := range []int{0, 1} {
-		r := Run(t, late("\naAb"), Bounds{Preemptions: preemptions, Faults: 1, Kinds: []Fault{Late}})
+		r := Run(t, late("\naAB"), Bounds{Preemptions: preemptions, Faults: 1, Kinds: []Fault{Late}})
 		if len(r.Found) != want {
 			t.Errorf("with %d preemptions: %s", preemptions, r)
 		}
@@ -259,5 +260,24 @@ func TestOnce(t *testing.T) {
 	if again := Run(t, pushes(3, true, ""), twice); one.Schedules != again.Schedules || two.Schedules <= one.Schedules {
 		t.Errorf("%d schedules with two faults, %d with one of a kind, %d with one",
 			two.Schedules, one.Schedules, again.Schedules)
+	}
+}
+
+// A connection may break while nothing is asked over it: one that is used again later, and
+// one over which a client listens, which then hears nothing.
+func TestIdleBreak(t *testing.T) {
+	for ops, want := range map[op]string{"append": "EOF", "subscribe": "EOF"} {
+		p := script{clients: [][]op{{"get", "sleep", ops}, {"sleep-long", "publish"}}}
+		for kind, found := range map[Fault]bool{IdleBreak: true, Pause: false} {
+			b := Bounds{Preemptions: 1, Faults: 1, Kinds: []Fault{kind}, Exhaustive: true}
+			all, r, err := endsOf(t, p, b, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			isBroken := func(end string) bool { return strings.Contains(end, want) || strings.Contains(end, "reset") }
+			if broken := slices.ContainsFunc(slices.Collect(maps.Keys(all)), isBroken); broken != found {
+				t.Errorf("%s, %s: %d ends, in one a connection is broken: %t\n%s", ops, kind, len(all), broken, r)
+			}
+		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -38,17 +40,20 @@ var kinds = map[Fault]kind{
 	Empty:       {change: true, happen: (*world).empty},
 	Behind:      {change: true, happen: (*world).fallBehind},
 	ServerClock: {change: true, happen: (*world).stepServerClock},
+
+	Cancel:    {turn: true, change: true, happen: (*world).cancelCalls},
+	IdleBreak: {change: true, happen: (*world).breakIdle},
 }
 
 // request is what a choice delivers; nil: nothing.
 func (w *world) request(c search.Choice) *request {
 	switch Fault(c.What) {
-	case search.Deliver:
+	case search.Deliver, search.CutShort, Die, Lose, Late, Drop:
 		return w.nexts(c.N)[c.At]
+	case Split:
+		return w.nexts(c.N)[c.At/splitConn]
 	case search.Arrive:
 		return w.delayed(c.N)[c.At]
-	case search.CutShort, Die, Lose, Late, Drop, Split:
-		return w.next(c.N)
 	}
 	return nil
 }
@@ -57,13 +62,14 @@ func (w *world) request(c search.Choice) *request {
 func (w *world) do(c search.Choice, r *request) {
 	kind := kinds[Fault(c.What)]
 	w.note(c)
+	w.begins(c, kind)
 	if kind.turn && !c.Aside {
 		w.running = c.N
 	}
 	if kind.change {
 		w.last = time.Now()
 	}
-	if c.What != search.Deliver {
+	if c.What != search.Deliver && !c.IsQuiet() {
 		w.polling = polling{} // what was asked before may now have another answer
 	}
 
@@ -82,7 +88,17 @@ func (w *world) do(c search.Choice, r *request) {
 	}
 	if c.What != search.TimePass { // which ends when all wait
 		w.settle()
+		w.noteDraws()
 	}
+}
+
+// begins has what is drawn in the step that a choice makes follow from it.
+func (w *world) begins(c search.Choice, k kind) {
+	of, count := ofServer, int(time.Since(w.begin))
+	if k.turn || c.What == search.Arrive {
+		of, count = ofClient, w.clients[c.N].learned()
+	}
+	w.beginStep(of, c.N, count)
 }
 
 // note adds a choice to the steps, and counts it.
@@ -102,7 +118,7 @@ func (w *world) execute(r *request, how Fault) {
 	r.answer = nil
 	w.mu.Unlock()
 
-	w.observe(r)
+	r.server.executeLogged(r)
 	w.uses = nil
 	if how == search.Deliver {
 		w.polling.hear(r)
@@ -121,6 +137,7 @@ func (w *world) execute(r *request, how Fault) {
 func (w *world) kill(i int) {
 	w.mu.Lock()
 	w.clients[i].died = true
+	w.learns(i, "dies")
 	conns := w.clients[i].conns // it may open another when one breaks
 	w.mu.Unlock()
 
@@ -145,6 +162,11 @@ func (w *world) wake(c search.Choice, _ *request) {
 // letTimePass waits until a client sends something or, where all others wait for one, until
 // that one does.
 func (w *world) letTimePass(c search.Choice, _ *request) {
+	if c.IsQuiet() {
+		w.wait(1)
+		return
+	}
+
 	w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
 	more := w.wait(2)
 	if !c.Preempt {
@@ -173,6 +195,16 @@ func (w *world) sendLate(_ search.Choice, r *request) {
 func (w *world) lose(_ search.Choice, r *request) {
 	w.draw(verify.Event{Reply: "*is lost, the connection breaks*"}, r)
 	r.cut()
+}
+
+func (w *world) breakIdle(c search.Choice, _ *request) {
+	conn := w.clients[c.N].conns[c.At]
+	what := "*an idle connection breaks*"
+	if conn.subscribed {
+		what = "*the connection breaks over which it listens*"
+	}
+	w.draw(verify.Event{Client: c.N, Does: what}, nil)
+	conn.cut()
 }
 
 // Which way the clock of a client steps, in Choice.At.
@@ -206,35 +238,54 @@ func (w *world) fallBehind(c search.Choice, _ *request) { w.restart(w.lockServer
 // idle ones that have broken before they use them. Those with a WATCH or a
 // subscription, which is gone, break.
 func (w *world) restart(old *Server, lacks int) {
-	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
+	fresh := newServer(w, backend.Memory(w.scripts...), old.number)
 	if lacks == 0 {
 		w.drawServer(old, "*starts anew, empty*")
 	} else {
-		fresh.log = embedded.Lag(fresh.redis, old.log, lacks)
+		fresh.log = old.lag(fresh.redis, lacks)
 		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
 	}
 	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
+	fresh.forgot = true
+	fresh.scripts = map[string]bool{}
+	fresh.databases = old.databases
+	fresh.opaque = old.opaque
 	w.servers[old.number] = fresh
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
 
 	for _, c := range w.conns() {
 		switch {
 		case c.server != old:
-		case len(c.watched) > 0 || c.subscribed:
+		case len(c.watch.keys) > 0 || c.subscribed:
 			c.cut()
 		default:
 			was := c.peer
 			fresh.serve(c)
 			c.peer.Resp3 = was.Resp3
-			if !c.queues {
-				c.peer.Ctx = was.Ctx // the database that it has selected
+			// What was queued is lost, and not which database the connection has selected.
+			if n := backend.Selected(was); !c.queues {
+				c.peer.Ctx = was.Ctx
+			} else if n != 0 {
+				backend.Select(fresh.redis, c.peer, n)
 			}
 		}
 	}
 }
 
+// lag makes a server a replica that lacks the last writes, and returns its log.
+func (s *Server) lag(replica *miniredis.Miniredis, lacks int) []executed {
+	var all []backend.Executed
+	for _, entry := range s.log {
+		all = append(all, entry.Executed)
+	}
+	left := backend.Lag(replica, s.used(), all, lacks)
+	return slices.Clone(s.log[:len(left)])
+}
+
 // knowScript notes a script. Every later schedule begins with those that the first one has sent.
-func (w *world) knowScript(script string) {
+func (s *Server) knowScript(script string) {
+	s.scripts[script] = true
+	w := s.world
 	if !slices.Contains(w.scripts, script) {
 		w.scripts = append(w.scripts, script)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -15,6 +16,7 @@ import (
 type parked struct {
 	*request
 	command []string // the command that is executed in the end: an XREAD loses its BLOCK
+	in      int      // the database in which it waits
 	keys    []string
 	// Of streams: the last entry of each that the client has; nil: the keys are no streams.
 	after []string
@@ -24,15 +26,15 @@ type parked struct {
 // parkable are the commands that may wait and are parked.
 var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRPOPLPUSH", "XREAD"}
 
-// waits returns how, and for how long, a command may wait. It returns false if it
-// does not wait, or is not known.
-func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits bool) {
+// waits returns how, and for how long, a command may wait in a database. It returns false
+// if it does not wait, or is not known.
+func (s *Server) waits(database int, command []string) (p *parked, limit time.Duration, waits bool) {
 	args, unit := command[1:], time.Second
 	if len(args) < 2 {
 		return nil, 0, false
 	}
 
-	p = &parked{command: command}
+	p = &parked{command: command, in: database}
 	text := args[len(args)-1]
 	switch strings.ToUpper(command[0]) {
 	case "BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX":
@@ -66,15 +68,16 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	p.after = slices.Clone(args[streams+keys:])
 	for i, id := range p.after[:keys] {
 		if id == "$" {
-			p.after[i] = s.last(p.keys[i])
+			p.after[i] = s.last(p.in, p.keys[i])
 		}
 	}
 	p.command = slices.Concat([]string{"xread"}, args[:block], args[block+2:streams], p.keys, p.after)
 	return args[block+1]
 }
 
-func (s *Server) last(key string) string {
-	entries, _ := s.redis.Stream(key) // none where there is no stream
+// last is the last entry of a stream in a database.
+func (s *Server) last(database int, key string) string {
+	entries, _ := s.redis.DB(database).Stream(key) // none where there is no stream
 	if len(entries) == 0 {
 		return "0-0"
 	}
@@ -84,7 +87,8 @@ func (s *Server) last(key string) string {
 // holds reports whether one of the keys holds something, or something new.
 func (p *parked) holds(s *Server) bool {
 	for i, key := range p.keys {
-		if s.redis.Exists(key) && (p.after == nil || s.last(key) != p.after[i]) {
+		exists := s.redis.DB(p.in).Exists(key)
+		if exists && (p.after == nil || s.last(p.in, key) != p.after[i]) {
 			return true
 		}
 	}
@@ -94,7 +98,7 @@ func (p *parked) holds(s *Server) bool {
 // parks has a command wait, and reports whether it does. None waits in a transaction,
 // or if a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
-	p, limit, waits := s.waits(command)
+	p, limit, waits := s.waits(backend.Selected(r.peer), command)
 	if !waits || r.queues || p.holds(s) {
 		return false // it is answered at once
 	}
@@ -157,6 +161,6 @@ func (s *Server) expire() {
 func (p *parked) answered() {
 	p.peer.Flush()
 	does := "*" + p.world.short(p.command) + " ends*"
-	reply := strings.Join(wire.Values(string(p.answer)), " ")
+	reply := strings.Join(wire.Texts(string(p.answer)), " ")
 	p.world.draw(verify.Event{Client: p.client, Does: does, Reply: reply}, nil)
 }

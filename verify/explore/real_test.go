@@ -46,10 +46,10 @@ func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []Played
 		return nil, err
 	}
 	source := rand.New(rand.NewPCG(1, 2))
-	var chosen search.Chooser = func(options []search.Choice, _ []string) (search.Choice, error) {
+	var chosen search.Chooser = func(p search.ChoicePoint) (search.Choice, error) {
 		// While a request stays late, another client waits until its own time-out, which
 		// real time may shift.
-		options = slices.DeleteFunc(options, func(c search.Choice) bool { return c.What == search.TimePass && c.Preempt })
+		options := slices.DeleteFunc(p.Options, func(c search.Choice) bool { return c.What == search.TimePass && c.Preempt })
 		return options[source.IntN(len(options))], nil
 	}
 	if len(r.Found) > 0 {
@@ -102,9 +102,9 @@ func (e *explorer) played(chosen search.Chooser) (one PlayedSchedule, harm bool,
 		w.draw(verify.Event{}, r)
 	}
 	defer func() { e.onRepeat = nil }()
-	w, harms, err := e.schedule(func(options []search.Choice, pending []string) (search.Choice, error) {
+	w, harms, err := e.schedule(func(p search.ChoicePoint) (search.Choice, error) {
 		w := e.running.Load()
-		c, err := chosen(options, pending)
+		c, err := chosen(p)
 		is := step{Choice: c, at: time.Since(w.begin)}
 		if r := w.request(c); r != nil {
 			is.line = r.String()
@@ -127,7 +127,7 @@ type gate struct {
 
 // server is a real one, behind the gate, and emptied: it is this test's own.
 func (g *gate) server(ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
-	s := &Server{world: g.world, number: number}
+	s := &Server{world: g.world, number: number, databases: map[int]bool{0: true}, scripts: map[string]bool{}}
 	s.execute = func(r *request) { g.execute(ctx, target, r) }
 	s.own = s.accept(nobody)
 	s.Do("FLUSHALL")
@@ -159,7 +159,7 @@ func (g *gate) connection(ctx context.Context, target redisconn.Target, of *conn
 func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request) {
 	for _, command := range r.commands {
 		if command[0] == "eval" {
-			g.world.knowScript(command[1])
+			r.server.knowScript(command[1])
 		}
 	}
 	answer := ""
@@ -315,7 +315,7 @@ func (p PlayedSchedule) do(w *world, c search.Choice, r *request) {
 	case c.What == string(Split):
 		w.mu.Lock()
 		r.waiting = append([]*request{r}, r.waiting...) // which until has taken
-		first := r.head(c.At)
+		first := r.head(c.At % splitConn)
 		r.waiting = r.waiting[1:]
 		w.mu.Unlock()
 		w.execute(first, Fault(c.What))

@@ -12,7 +12,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/search"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -61,13 +61,14 @@ func redlockLooks() (all []looked) {
 // search goes through its schedules.
 func (l looked) search(t *testing.T) findings.Exploration {
 	t.Helper()
-	scheme := testkit.Must(fault.Of(catalogue.Full(), l.scheme))(t)
+	scheme := testkit.Must(fault.SchemeOf(catalogue.Full(), l.scheme))(t)
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
 	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
 	r := testkit.Must(explore.Search(t.Context(), p, bounds))(t)
 	e := findings.Exploration{
 		Scheme: l.scheme, Program: p.Name, Searched: findings.Searched{
-			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful,
+			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Merged: r.Merged,
+			Harmful: r.Harmful, Complete: r.Complete,
 		},
 	}
 	if len(r.Found) > 0 {
@@ -168,7 +169,7 @@ func TestRedlockOnRealServers(t *testing.T) {
 
 // A program among three masters is for a lock that needs them, and for no other.
 func TestMastersAreForRedlock(t *testing.T) {
-	for _, m := range purchasers.Markets() {
+	for _, m := range suite.Markets() {
 		for spec, needs := range map[string]bool{"fine:redlock": true, "fine:set-px": false, "lua": false} {
 			_, err := m.Spec(catalogue.Full(), spec)
 			if applies := err == nil; applies != (needs == (m.LockServers > 1)) {

@@ -2,8 +2,10 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/search"
 )
 
@@ -93,13 +95,16 @@ func (k keys) conflict(other keys) bool {
 }
 
 // String is the request as one line, by which it is recognised in other schedules: what
-// is random in it is replaced.
+// is random in it is replaced. In another database the same words are another request.
 func (r *request) String() string {
 	if r.line != "" {
 		return r.line
 	}
 
 	var b strings.Builder
+	if n := backend.Selected(r.peer); n != 0 {
+		fmt.Fprintf(&b, "database %d: ", n)
+	}
 	for _, command := range r.commands {
 		for i, arg := range command {
 			isHash := i == 1 && strings.HasPrefix(command[0], "evalsha")
@@ -150,8 +155,10 @@ func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 		return false
 	}
 
+	// How many faults and preemptions are left is no part of the point.
+	free := slices.DeleteFunc(slices.Clone(options), func(c search.Choice) bool { return c.Preempt || c.IsFault() })
 	r.server.Do("TIME") // what has expired goes
-	point := fmt.Sprint(options, w.pending()) + r.server.redis.Dump()
+	point := fmt.Sprint(free, w.pending()) + backend.Dump(r.server.redis, r.server.used())
 	if w.polling.points[point] {
 		return true
 	}
@@ -163,6 +170,7 @@ func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 // not in the diagram.
 func (e *explorer) repeat(w *world, r *request) {
 	w.repeats++
+	w.beginStep(ofClient, r.client, w.clients[r.client].learned())
 	r.waiting = r.waiting[1:]
 	r.answer = nil
 	w.observe(r)
@@ -171,4 +179,5 @@ func (e *explorer) repeat(w *world, r *request) {
 		e.onRepeat(w, r)
 	}
 	w.settle()
+	w.noteDraws()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -17,9 +18,16 @@ type Report struct {
 	Bounds              Bounds  // with the faults that can happen
 	Preemptions, Faults int     // the last bounds that were reached
 	Schedules           int     // of these bounds: all different
+	Merged              int     // of these: ended where an earlier one had been in the same state
 	Harmful             int     // of these
+	Left                int     // of all bounds: known, and not played; each may lead to more
 	Found               []Found // the first of each harm
-	Stopped             string  // why it ended before its bounds; empty: it did not
+	// Why it ended before its bounds: an interruption, Bounds.Schedules, Bounds.Time, or the
+	// cause of the context's deadline (context.WithDeadlineCause). Empty: it did not.
+	Stopped string
+	// Complete says that every order of the clients' requests was played, or would have gone
+	// on as one that was: more preemptions would add nothing.
+	Complete bool
 	// Points counts the points of all schedules, and Lost those at which a choice
 	// was given up, because the choices before it did not lead there again: there
 	// is chance in the clients.
@@ -36,13 +44,13 @@ type Found struct {
 }
 
 // reportOf is the report of a search that has ended.
-func reportOf(p Program, b Bounds, r search.Result) *Report {
+func reportOf(p Program, b Bounds, r search.Summary) *Report {
 	report := &Report{
 		Program: p, Bounds: b,
 		Preemptions: r.Preemptions, Faults: r.Faults,
-		Schedules: r.Schedules, Harmful: r.Harmful,
-		Stopped: r.Stopped,
-		Points:  r.Points, Lost: r.Lost,
+		Schedules: r.Schedules, Merged: r.Merged, Harmful: r.Harmful,
+		Left: r.Left, Stopped: r.Stopped, Complete: r.Complete,
+		Points: r.Points, Lost: r.Lost,
 	}
 	for _, f := range r.Found {
 		report.Found = append(report.Found, foundOf(f))
@@ -80,7 +88,7 @@ func (r *Report) Bound() string {
 	switch {
 	case len(r.Found) > 0:
 		found = fmt.Sprintf("harm in %d of", r.Harmful)
-	case r.Preemptions == 0 && r.Stopped == "":
+	case r.Preemptions == 0 && r.Stopped == "" && !r.Complete:
 		found = "not searched, because without a preemption no client comes " +
 			"between two requests of another: nothing in"
 	}
@@ -101,11 +109,26 @@ func (r *Report) Bound() string {
 		stopped = "; stopped by " + r.Stopped
 	}
 
-	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
+	within := "within " + preemptions(r.Preemptions) + " and " + faults(r.Faults)
+	if r.Complete {
+		within = "in every order of their requests, with at most " + faults(r.Faults)
+	}
+
+	return fmt.Sprintf("%s %s, %s%s%s; "+
 		"a late request comes within %s after its client has given up; %s%s",
-		found, english.Plural(r.Schedules, "schedule", ""),
-		preemptions(r.Preemptions), faults(r.Faults), kinds, lost,
+		found, english.Plural(r.Schedules, "schedule", ""), within, kinds, lost,
 		r.Program.staysLate(), findings.SearchAssumptions, stopped)
+}
+
+// Progress is a line for Program.OnProgress to print: how far the search is.
+func (r *Report) Progress() string {
+	harm := "no harm"
+	if len(r.Found) > 0 {
+		harm = "harm: " + strings.Join(wording.Names(r.Found, func(f Found) string { return f.Harm.String() }), ", ")
+	}
+	return fmt.Sprintf("%s so far, with %s and %s; %s; %s left at least",
+		english.Plural(r.Schedules, "schedule", ""), preemptions(r.Preemptions), faults(r.Faults), harm,
+		english.Plural(r.Left, "schedule", ""))
 }
 
 func preemptions(n int) string { return english.Plural(n, "preemption", "") }

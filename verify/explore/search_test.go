@@ -114,6 +114,44 @@ func choose(n, k int) int {
 	return c
 }
 
+// A search that ran out of time, of its own or of its context, says so and what it has found
+// by then. A harm is told of at once.
+func TestTime(t *testing.T) {
+	p := pushes(4, true, "AAAABBBB")
+	b := Bounds{Preemptions: Unbounded, Exhaustive: true}
+	var told []Found
+	p.OnFound = func(f Found) { told = append(told, f) }
+	whole := Run(t, p, b)
+	if whole.Stopped != "" || !whole.Complete || whole.Left > 0 || len(told) != 1 || told[0].Harm != "planted" {
+		t.Errorf("%s\ntold of %v", whole, told)
+	}
+
+	b.Time = time.Nanosecond
+	short := Run(t, p, b)
+	if short.Stopped != search.OutOfTime || short.Complete || short.Schedules >= whole.Schedules || short.Left == 0 {
+		t.Error(short)
+	}
+	if !strings.Contains(short.Bound(), "harm in 1 of 1 schedule") || len(short.Found) != 1 || len(told) != 2 {
+		t.Errorf("%s\ntold of %v", short, told)
+	}
+
+	const soFar = "1 schedule so far, with 0 preemptions and 0 faults; harm: planted; "
+	if line := short.Progress(); !strings.HasPrefix(line, soFar) {
+		t.Errorf("progress: %s", line)
+	}
+
+	b.Time = -1
+	if _, err := Search(t.Context(), p, b); err == nil || !strings.Contains(err.Error(), "cannot be below 0") {
+		t.Errorf("a time below 0: %v", err)
+	}
+	b.Time = time.Hour
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errors.New("whoever waits"))
+	defer cancel()
+	if r, err := Search(ctx, p, b); err != nil || r.Stopped != "whoever waits" || r.Complete {
+		t.Errorf("%s, %v", r, err)
+	}
+}
+
 // Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules
 // with p preemptions, and one if they share no key. Source: an interleaving of a
 // and b blocks has a+b−2 preemptions, because the last of its a+b−1 switches comes
@@ -211,7 +249,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 			}),
 			client("B", func(ctx context.Context, conn *redisconn.Conn) {
 				_ = conn.Set(ctx, "own", "B", 0).Err()
-				time.Sleep(2 * tick)
+				time.Sleep(time.Microsecond)
 				_ = conn.Get(ctx, "own").Err()
 			}),
 		}}
@@ -227,8 +265,8 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		_, err := e.drive(t.Context()) // it has learned then
 		for len(tokens) < schedules && err == nil {
 			var w *world
-			w, _, err = e.schedule(func(options []search.Choice, _ []string) (search.Choice, error) {
-				return options[source.IntN(len(options))], nil
+			w, _, err = e.schedule(func(p search.ChoicePoint) (search.Choice, error) {
+				return p.Options[source.IntN(len(p.Options))], nil
 			})
 			tokens = append(tokens, search.Token(p.named(), w.steps))
 		}

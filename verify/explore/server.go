@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -24,9 +25,16 @@ import (
 type Server struct {
 	redis  *miniredis.Miniredis
 	world  *world
-	number int                 // 0: the market's; from 1: one of the locks'
-	own    *conn               // over which the search itself asks
-	log    []embedded.Executed // what it has executed: a replica is made of it
+	number int        // 0: the market's; from 1: one of the locks'
+	own    *conn      // over which the search itself asks
+	log    []executed // a replica is made of it
+
+	// Of its state, see state.go:
+	databases map[int]bool    // that commands have named: no other one holds anything
+	scripts   map[string]bool // that it has learned in this schedule
+	forgot    bool            // it has none that earlier schedules have sent
+	watching  []*conn         // with a WATCH
+	opaque    bool            // it holds what cannot be read from it
 
 	parking sync.Mutex // guards parked, also from the timers of the search's own requests
 	parked  []*parked  // in the order in which they came
@@ -37,7 +45,10 @@ type Server struct {
 // newServer makes a server of a miniredis that may have served another
 // schedule: to start one takes long.
 func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
-	s := &Server{world: w, redis: m, number: number}
+	s := &Server{
+		world: w, redis: m, number: number,
+		databases: map[int]bool{0: true}, scripts: map[string]bool{},
+	}
 	s.execute = s.run
 	m.FlushAll() // which leaves the scripts
 	m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
@@ -49,17 +60,39 @@ func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 }
 
 func (s *Server) accept(client int) *conn {
-	s.world.accepted++
-	name := strconv.Itoa(s.world.accepted)
-	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, name: name}
+	name := s.world.nameConn(client)
+	c := &conn{LocalConn: wire.NewLocal(), world: s.world, client: client, name: name}
 	c.Sent = c.sent
-	c.Closed = func() {
-		c.cut()
-		wire.Signal(s.world.arrived)
-	}
+	c.Closed = c.closed
 	s.serve(c)
 	return c
 }
+
+// SetDeadline implements net.Conn. A Write does not wait.
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// SetReadDeadline implements net.Conn. No client gives up a reply at the instant at which
+// another one does, or polls: what both draw then, such as the wait before they send again,
+// would depend on which of them the scheduler wakes first.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() {
+		t = t.Add(time.Duration(1+c.client) * time.Microsecond)
+	}
+	return c.LocalConn.SetReadDeadline(t)
+}
+
+// nameConn is the name of a client's next connection, which does not depend on what other
+// clients have opened meanwhile.
+func (w *world) nameConn(client int) string {
+	if client == nobody {
+		w.own++
+		return strconv.Itoa(w.own)
+	}
+	return strconv.Itoa((1+client)*connNames + len(w.clients[client].conns))
+}
+
+// connNames is how many names of connections each client has.
+const connNames = 1_000_000
 
 // serve makes the server the other end of a connection.
 func (s *Server) serve(c *conn) {
@@ -89,12 +122,17 @@ func (s *Server) Connect(ctx context.Context, network, addr string) (net.Conn, e
 // run has miniredis execute a request, and answers what it does not know.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
+		refused := command[0] == "exec" && !r.queues
 		r.queues = queuesAfter(command, r.queues)
-		s.learn(r, command)
+		if !refused {
+			s.learn(r, command)
+		}
 		if command[0] == "client" && s.connections(r, command) || s.parks(r, command) {
 			continue
 		}
-		s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
+		s.executes(command, func() {
+			s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
+		})
 	}
 	r.peer.Flush()
 	s.unpark()
@@ -110,16 +148,18 @@ func (s *Server) learn(r *request, command []string) {
 			s.world.unsupported = strings.Join(command, " ") // it does not notify of keys
 		}
 	case "watch":
-		r.watched = append(r.watched, command[1:]...)
+		s.watches(r.conn, command[1:])
+	case "unwatch", "discard":
+		s.unwatches(r.conn)
 	case "eval", "eval_ro":
-		s.world.knowScript(command[1])
+		s.knowScript(command[1])
 	case "script": // LOAD
-		s.world.knowScript(command[len(command)-1])
+		s.knowScript(command[len(command)-1])
 	case "exec": // it reads what is watched, and writes what was queued by earlier requests
-		for _, key := range r.watched {
+		for _, key := range r.watch.keys {
 			s.world.uses.add(s.named(key), false)
 		}
-		r.watched = nil
+		s.unwatches(r.conn)
 		if len(r.commands) == 1 {
 			s.world.uses.add(everything, true)
 		}
@@ -174,7 +214,13 @@ func (s *Server) note(cmd string, args []string) {
 		s.world.unsupported = cmd
 	}
 
-	keys, known := wire.Keys(cmd, args)
+	for _, number := range databasesIn(upper, args) {
+		n, _ := strconv.Atoi(number) // what is no number is an error, and names none
+		s.databases[n] = true
+	}
+	s.opaque = s.opaque || slices.Contains(opaque, upper)
+
+	keys, known := wire.KeysOf(cmd, args)
 	if !known {
 		keys = []string{everything}
 	}
@@ -184,8 +230,31 @@ func (s *Server) note(cmd string, args []string) {
 	writes := !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH"
 	for _, key := range keys {
 		s.world.uses.add(s.named(key), writes)
+		if writes {
+			s.touches(key, cmd, args)
+		}
 	}
 }
+
+// databasesIn are the numbers of the databases that a command names.
+func databasesIn(upper string, args []string) []string {
+	switch upper {
+	case "SELECT", "SWAPDB":
+		return args
+	case "MOVE":
+		return args[min(1, len(args)):]
+	case "COPY": // source destination DB number
+		isDB := func(arg string) bool { return strings.EqualFold(arg, "DB") }
+		options := args[min(2, len(args)):]
+		if i := slices.IndexFunc(options, isDB); i >= 0 && i+1 < len(options) {
+			return options[i+1 : i+2]
+		}
+	}
+	return nil
+}
+
+// used are the databases that commands have named, sorted.
+func (s *Server) used() []int { return slices.Sorted(maps.Keys(s.databases)) }
 
 // named is a key or a request with the number of its server: what happens at
 // two servers never conflicts.
@@ -194,6 +263,33 @@ func (s *Server) named(text string) string {
 		return text
 	}
 	return "server " + strconv.Itoa(s.number) + ": " + text
+}
+
+// executed is an entry in a server's log.
+type executed struct {
+	backend.Executed
+	from    *conn
+	changes bool // what the server holds, or is part of a transaction
+}
+
+// executeLogged executes a request, and notes in the log whether it has changed something.
+func (s *Server) executeLogged(r *request) {
+	s.log = append(s.log, executed{
+		Executed: backend.Executed{
+			Connection: r.conn,
+			Database:   backend.Selected(r.peer),
+			At:         time.Now(),
+			Commands:   r.commands,
+		},
+		from: r.conn,
+	})
+	if !s.world.mayLag || s.number == 0 {
+		s.world.observe(r)
+		return
+	}
+	before := s.held()
+	s.world.observe(r)
+	s.log[len(s.log)-1].changes = r.queues || s.held() != before
 }
 
 // A request is what a client has written at once: one command, a pipeline, or
@@ -231,7 +327,7 @@ func (r *request) head(commands int) *request {
 // A conn is a client's connection to a server: its requests wait until the world, whose
 // mu guards it, delivers them.
 type conn struct {
-	*wire.Local
+	*wire.LocalConn
 	world  *world
 	client int    // nobody: the search itself, whose requests do not wait
 	name   string // of CLIENT INFO
@@ -239,10 +335,10 @@ type conn struct {
 	peer   *server.Peer // the server's end
 
 	waiting    []*request
-	answer     []byte   // to the last request, whether it is received or not
-	deaf       bool     // nothing is received any more
-	held       bool     // a late request is on its way
-	watched    []string // keys
+	answer     []byte // to the last request, whether it is received or not
+	deaf       bool   // nothing is received any more
+	held       bool   // a late request is on its way
+	watch      watch
 	subscribed bool
 	queues     bool // between MULTI and EXEC
 }
@@ -279,6 +375,7 @@ func (r replier) Write(p []byte) (int, error) {
 	defer r.world.mu.Unlock()
 	r.answer = append(r.answer, p...)
 	if !r.deaf {
+		r.world.learns(r.client, "%s hears %q", r.name, p)
 		r.Receive(p)
 	}
 	return len(p), nil
@@ -287,8 +384,12 @@ func (r replier) Write(p []byte) (int, error) {
 // cut breaks the connection: what was not delivered is gone. It ends subscriptions,
 // and so miniredis's goroutines.
 func (c *conn) cut() {
+	broken := c.Broken()
 	c.Cut()
 	c.world.mu.Lock()
+	if !broken {
+		c.world.learns(c.client, "%s breaks", c.name)
+	}
 	ends := c.subscribed
 	c.subscribed = false
 	c.waiting = nil

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
+	"github.com/marketsim/marketsim/internal/backend"
 )
 
 // A Session is what a client works with in one schedule.
@@ -32,6 +32,7 @@ func (s *Session) Number() int { return s.client }
 func (s *Session) LockServers() []string {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
+	s.world.learns(s.client, "knows %q", s.world.addrs)
 	return slices.Clone(s.world.addrs)
 }
 
@@ -46,7 +47,9 @@ func (s *Session) Connect(ctx context.Context, network, addr string) (net.Conn, 
 	defer s.world.mu.Unlock()
 	server := s.world.serverAt(addr)
 	client := s.world.clients[s.client]
-	if ctx.Err() != nil || client.died {
+	refused := ctx.Err() != nil || client.died
+	s.world.learns(s.client, "dials %q, refused: %t", addr, refused)
+	if refused {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
 
@@ -68,21 +71,25 @@ func (s *Session) Now() time.Time {
 	defer s.world.mu.Unlock()
 	c := s.world.clients[s.client]
 	c.readsClock = true
+	s.world.learns(s.client, "reads a clock that is %d ahead", c.clock)
 	return time.Now().Add(c.clock)
 }
 
 // Pauses is how often the client has paused so far.
-func (s *Session) Pauses() int { return s.state().pauses }
+func (s *Session) Pauses() int {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	pauses := s.world.clients[s.client].pauses
+	s.world.learns(s.client, "has paused %d times", pauses)
+	return pauses
+}
 
 // Died reports whether the search has killed the client: nobody hears what its code
 // learns from then on.
-func (s *Session) Died() bool { return s.state().died }
-
-// state is a copy of what is known of the client.
-func (s *Session) state() client {
+func (s *Session) Died() bool {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return *s.world.clients[s.client]
+	return s.world.clients[s.client].died
 }
 
 // Seen is what the servers of the locks have seen of a client so far, in a
@@ -128,18 +135,28 @@ type observation struct {
 	expires map[int]time.Time // by server: when what it has written there expires
 }
 
-// Its contents are what a server holds, and when that expires.
+// Its contents are what a server holds in all databases, and when that expires.
 type contents struct {
 	data    string
-	expires map[string]time.Time
+	expires map[place]time.Time
 }
 
-func contentsOf(m *miniredis.Miniredis) contents {
+// A place is where a value is.
+type place struct {
+	database int
+	key      string
+}
+
+func (s *Server) contents() contents {
 	now := time.Now()
-	all := contents{data: m.Dump(), expires: map[string]time.Time{}}
-	for _, key := range m.Keys() {
-		if ttl := m.TTL(key); ttl > 0 {
-			all.expires[key] = now.Add(ttl)
+	used := s.used()
+	all := contents{data: backend.Dump(s.redis, used), expires: map[place]time.Time{}}
+	for _, n := range used {
+		db := s.redis.DB(n)
+		for _, key := range db.Keys() {
+			if ttl := db.TTL(key); ttl > 0 {
+				all.expires[place{database: n, key: key}] = now.Add(ttl)
+			}
 		}
 	}
 	return all
@@ -155,9 +172,9 @@ func (w *world) observe(r *request) {
 
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
-	before := contentsOf(r.server.redis)
+	before := r.server.contents()
 	r.server.execute(r)
-	after := contentsOf(r.server.redis)
+	after := r.server.contents()
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,9 +195,9 @@ func (w *world) observe(r *request) {
 // of the keys expires whose expiry does; zero: there is none.
 func (c contents) changesTo(after contents) (expires time.Time, changed bool) {
 	changed = c.data != after.data
-	for key, at := range after.expires {
+	for where, at := range after.expires {
 		// or it is new: the zero time is long ago
-		if at.Sub(c.expires[key]).Abs() <= time.Millisecond {
+		if at.Sub(c.expires[where]).Abs() <= time.Millisecond {
 			continue
 		}
 		changed = true

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend/embedded"
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify"
@@ -21,17 +21,13 @@ import (
 // nobody is the client of the search's own requests.
 const nobody = -1
 
-// tick is how long a request or a fault takes, so that no two timers of different clients
-// end at the same instant.
-const tick = time.Microsecond
-
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and
 // does, while all others wait.
 type world struct {
 	program    Program
 	trial      *Trial
 	scripts    []string // that were seen so far, in the first schedule too
-	remembered *embedded.Scripts
+	remembered *backend.Scripts
 	servers    []*Server // the market's, and then those of the locks, if they have any
 	addrs      []string  // of the latter
 	clients    []*client
@@ -41,14 +37,20 @@ type world struct {
 	steps               []search.Choice
 	preemptions, faults int        // of these
 	events              []noted    // for the diagram
-	running             int        // the client that was chosen last; nobody: there was none
+	running             int        // the client that was chosen last; nobody: all have waited since
 	last                time.Time  // when a fault happened, or ended
 	late                []*request // delayed, in the order in which they were sent
-	accepted            int        // connections
 	polling             polling
 	repeats             int    // how often a client has asked without a choice
 	uses                keys   // of the request that is executed
 	unsupported         string // a command that the servers do not know
+	chance              *chance
+	blurred             bool  // which client has drawn what is not known: see noteDraws
+	mayLag              bool  // a replica may replace the server of the locks
+	cancels             bool  // calls may be cancelled
+	learned             []int // how much each client had learned when the step began
+	timePassed          bool  // in this step
+	own                 int   // connections of the search
 
 	// comeToRest waits until all clients wait, without letting time pass, and reports
 	// whether one waits for a mutex.
@@ -69,8 +71,11 @@ type client struct {
 	paused      time.Time // since when; zero: it is not
 	pauses      int       // so far
 	readsClock  bool
-	clock       time.Duration // that its clock is ahead; below 0: behind
+	clock       time.Duration  // that its clock is ahead; below 0: behind
+	calls       []*callContext // that are open
+	sends       bool           // what waits on a connection that it closes now is on its way
 	observed    observation
+	history     history
 }
 
 func (c *client) alive() bool { return !c.ended && !c.died }
@@ -82,10 +87,14 @@ func newWorld(e *explorer) *world {
 		program: e.program, scripts: slices.Clone(e.scripts), addrs: slices.Clone(e.addrs),
 		remembered: &e.remembered, begin: time.Now(), running: nobody,
 		arrived: make(chan struct{}, 1), comeToRest: e.comeToRest,
+		chance:  &e.chance,
+		cancels: e.bounds.Faults > 0 && slices.Contains(e.bounds.Kinds, Cancel),
+		mayLag:  e.bounds.Faults > 0 && slices.Contains(e.bounds.Kinds, Behind) && len(e.addrs) == 1,
 	}
 	for n, redis := range e.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
+	w.beginStep(ofServer, 0, 0)
 	w.trial = w.program.Begin(w.servers[0])
 
 	e.running.Store(w)
@@ -102,6 +111,7 @@ func (w *world) start(i int) {
 	c := w.trial.Clients[i]
 	ctx, cancel := context.WithCancel(context.Background())
 	observed := observation{expires: map[int]time.Time{}}
+	w.beginStep(ofClient, i, 0)
 	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
 	go pprof.Do(ctx, pprof.Labels(clientLabel, w.label(c.Name)), func(ctx context.Context) {
 		outcome := c.Do(ctx, &Session{world: w, client: i})
@@ -126,7 +136,11 @@ func (w *world) serverAt(addr string) *Server {
 		w.addrs = append(w.addrs, addr)
 		w.program.LockServers = len(w.addrs)
 		n = len(w.servers)
-		w.servers = append(w.servers, newServer(w, embedded.Memory(w.scripts...), n))
+		s := newServer(w, backend.Memory(w.scripts...), n)
+		for _, script := range w.scripts {
+			s.scripts[script] = true
+		}
+		w.servers = append(w.servers, s)
 	}
 	return w.servers[n]
 }
@@ -143,17 +157,30 @@ func (w *world) conns() (all []*conn) {
 	return all
 }
 
-// settle lets a tick pass, in which every client comes to a request of its own, a timer,
-// or its end. No time can pass while a goroutine waits for a mutex that another one of
-// its client holds over a request, which comes next then.
+// settle lets every client come to a request of its own, a timer, or its end. No time
+// passes. None comes to rest while a goroutine waits for a mutex that another one of its
+// client holds over a request, which comes next then.
 func (w *world) settle() {
-	if w.blocked || w.running != nobody && w.next(w.running) != nil {
+	if w.blocked || w.mayHold() {
 		w.blocked = w.comeToRest()
 	}
 	if w.blocked {
 		return
 	}
-	w.rest(func() { time.Sleep(tick) })
+	w.rest(func() {})
+}
+
+// mayHold reports whether a client that may have a mutex waits with a request. Clients may
+// still run.
+func (w *world) mayHold() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.clients {
+		if (w.running == nobody || w.running == i) && w.next(i) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // rest waits for something, and then until every client waits. Only then the
@@ -244,7 +271,10 @@ func (w *world) wait(leases time.Duration) bool {
 	case <-w.arrived: // which has been looked at already
 	default:
 	}
+	w.beginStep(ofTime, int(time.Since(w.begin)), 0)
 	w.rest(func() { w.arrives(time.Until(until)) })
+	w.noteDraws()
+	w.running = nobody
 	return time.Now().Before(w.last.Add(patience))
 }
 
@@ -295,8 +325,24 @@ func (w *world) finish() (found []verify.Violation) {
 	}
 
 	found = append(found, w.trial.Judge(w.servers[0])...)
-	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
+	w.close()
 	return found
+}
+
+// leave ends all clients of a schedule whose end need not be judged.
+func (w *world) leave() {
+	for i := range w.clients {
+		w.end(i)
+	}
+	w.close()
+}
+
+// close frees what the trial holds.
+func (w *world) close() {
+	if w.trial.Close != nil {
+		w.trial.Close()
+	}
+	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 }
 
 // end kills a client, and waits until it has returned. If it does not, no client may
@@ -319,7 +365,10 @@ func (w *world) end(i int) {
 const clientLabel = "marketsim-client"
 
 // label is a client of this schedule, and of no other.
-func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
+func (w *world) label(client string) string { return fmt.Sprintf("%s"+labelOf+"%p", client, w) }
+
+// labelOf stands between a client's name and its schedule.
+const labelOf = " of "
 
 // frames are those of a stack, after their addresses.
 var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)

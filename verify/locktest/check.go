@@ -127,7 +127,7 @@ func (factory *Factory) renews(t *testing.T, ttl time.Duration) (bool, error) {
 // served are the servers of a test, one for each address that its workers dial.
 type served struct {
 	t       testing.TB
-	started lock.Process // what all workers share
+	started lock.ProcessState // what all workers share
 
 	mu  sync.Mutex
 	all []redisconn.Target
@@ -144,9 +144,12 @@ func (s *served) at(addr string) redisconn.Target {
 	})
 }
 
-// lose deletes, on each server, the keys with the name of a lock in theirs: a lock may
-// prefix its name. If it has none there, whoever comes next does not get in, which leaves a
-// check unchecked.
+// databases is how many a redis-server has unless it is told otherwise.
+const databases = 16
+
+// lose deletes, in each database of each server, the keys with the name of a lock in theirs:
+// a lock may prefix its name. If it has none there, whoever comes next does not get in, which
+// leaves a check unchecked.
 func (s *served) lose(t testing.TB, name string) {
 	t.Helper()
 	ctx := t.Context()
@@ -155,17 +158,28 @@ func (s *served) lose(t testing.TB, name string) {
 	s.mu.Unlock()
 
 	for _, target := range all {
-		err := redisconn.With(ctx, target, func(conn *redisconn.Conn) error {
-			keys, err := conn.Keys(ctx, "*"+name+"*").Result()
-			if err != nil || len(keys) == 0 {
-				return err
+		err := redisconn.With(ctx, target, func(conn *redisconn.Conn) (err error) {
+			for n := 0; n < databases && err == nil; n++ {
+				err = deleteNamed(ctx, conn, n, name)
 			}
-			return conn.Del(ctx, keys...).Err()
+			return err
 		})
 		if err != nil {
 			t.Fatalf("taking the lock away: deleting its keys: %v", err)
 		}
 	}
+}
+
+// deleteNamed selects a database, and deletes the keys with a name in theirs.
+func deleteNamed(ctx context.Context, conn *redisconn.Conn, database int, name string) error {
+	if err := conn.Do(ctx, "SELECT", database).Err(); err != nil {
+		return err
+	}
+	keys, err := conn.Keys(ctx, "*"+name+"*").Result()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return conn.Del(ctx, keys...).Err()
 }
 
 // factory makes a Factory of the clients that open makes.

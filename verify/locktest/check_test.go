@@ -21,8 +21,14 @@ import (
 // own makes the client of a lock that is taken and released by two functions,
 // which report nothing.
 func own(take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+	return ownIn(0, take, free)
+}
+
+// ownIn is own in a database.
+func ownIn(
+	database int, take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
-		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
 			return func(ctx context.Context) error { return free(ctx, rdb, name, token, w) }, take(ctx, rdb, name, token, w)
@@ -116,9 +122,11 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 
 // selfRenewing is a lock whose lease is renewed until it is released: while its holder
 // lives, it does not run out. Its keys are the names of locks after a prefix of its own.
-func selfRenewing(free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+// They are in a database.
+func selfRenewing(
+	database int, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
 	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
-		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			name = "mine:" + name
 			token := rand.Text()
@@ -156,8 +164,9 @@ func TestRenewedLocksAreChecked(t *testing.T) {
 		open  Open
 		state string // of the promise "owner-only release"
 	}{
-		{"compare and delete in a script", selfRenewing(compareAndDelete), Kept},
-		{"GET, then DEL", selfRenewing(getThenDel), Broken},
+		{"compare and delete in a script", selfRenewing(0, compareAndDelete), Kept},
+		{"GET, then DEL", selfRenewing(0, getThenDel), Broken},
+		{"compare and delete in another database", selfRenewing(1, compareAndDelete), Kept},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +199,7 @@ func TestRequire(t *testing.T) {
 		{[]string{"fair"}, "fair: not made"},
 		{[]string{"exclusiv"}, `there is no promise "exclusiv"; the promises are:`},
 	} {
-		messages, _, _ := strings.Cut(try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
+		messages, _, _ := strings.Cut(testkit.Try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
 		if messages != c.says {
 			t.Errorf("requiring %q says %q, want %q", c.promises, messages, c.says)
 		}

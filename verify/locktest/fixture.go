@@ -169,15 +169,15 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// takeAway takes the lock from its holder, whose TTL is short, and returns the
-// lease of the next holder.
-func (f *fixture) takeAway() *lock.Lease {
+// takeAway has l take the lock from its holder, whose TTL is short, and returns the lease
+// of l.
+func (f *fixture) takeAway(l lock.Locker) *lock.Lease {
 	f.Helper()
 	if f.factory.Lose != nil {
 		f.factory.Lose(f.TB, f.name)
-		return f.acquire(f.worker())
+		return f.acquire(l)
 	}
-	next := f.within(10*f.factory.TTL, f.worker())
+	next := f.within(10*f.factory.TTL, l)
 	if next == nil {
 		f.Unchecked("the lock does not expire, and there is no hook Lose")
 	}

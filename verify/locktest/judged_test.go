@@ -14,7 +14,7 @@ import (
 	"github.com/marketsim/marketsim/internal/connect"
 	processes "github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
@@ -47,12 +47,12 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: processes.Kinds()}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
-			virtual, err := search(t, ours(t, spec), bounds, works[0])
+			virtual, err := search(t, ours(t, spec), bounds, works[0], nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 
-			var real processes.Search
+			var real processes.ProgramResult
 			// where the machine stands still
 			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 {
 				real, err = processes.Run(t.Context(), processes.Options{
@@ -96,12 +96,12 @@ func ours(t *testing.T, name string) Open {
 	spec := testkit.Must(catalogue.Full().Parse("fine:" + name))(t)
 	keys := testkit.Must(market.NewKeys("judged:"))(t)
 	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
-		spec := purchasers.WithDefaults(catalogue.Full(), spec, map[param.Role]time.Duration{
+		spec := suite.WithDefaults(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
 		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", "") })
-		env := strategies.Env{Client: market.Client{Number: w.Number}, Keys: keys, Process: new(lock.Process)}
-		c, err := connect.Open(ctx, spec, connect.Servers{Market: dialer}, connect.Traffic{}, env)
+		env := strategies.Env{ClientEnv: market.ClientEnv{Number: w.Number}, Keys: keys, Process: new(lock.ProcessState)}
+		c, err := connect.Open(ctx, spec, connect.MarketServers{Market: dialer}, connect.Counters{}, env)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -73,7 +73,7 @@ func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 func reported(t *testing.T, promises lock.Promises, factory Factory) (r Report, messages string) {
 	results := map[string]suite.Result{}
 	for _, c := range checks {
-		messages += try(t, func(t testing.TB) {
+		messages += testkit.Try(t, func(t testing.TB) {
 			newSuite(factory, promises).RunOne(t, c, func(r suite.Result) { results[c.Name] = r })
 		})
 	}
@@ -84,7 +84,7 @@ func reported(t *testing.T, promises lock.Promises, factory Factory) (r Report, 
 func TestSkippedChecksAreUnchecked(t *testing.T) {
 	factory := Factory{Open: func(t testing.TB, _ Worker) lock.Locker { t.Skip("no server"); return nil }}
 	var got suite.Result
-	try(t, func(t testing.TB) {
+	testkit.Try(t, func(t testing.TB) {
 		newSuite(factory, everything).RunOne(t, named(t, "workers exclude"), func(r suite.Result) { got = r })
 	})
 	if got.Missing == "" {
@@ -97,7 +97,7 @@ func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t, neverExpires)
 	bare := Factory{Open: m.factory().Open, TTL: m.factory().TTL, Patience: m.factory().Patience}
-	messages := try(t, func(t testing.TB) {
+	messages := testkit.Try(t, func(t testing.TB) {
 		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(suite.Result) {})
 	})
 	if !strings.Contains(messages, "is not free") {
@@ -124,7 +124,7 @@ func TestLeftLeases(t *testing.T) {
 			TTL: m.factory().TTL, Patience: m.factory().Patience,
 			Open: func(t testing.TB, w Worker) lock.Locker { return leavable{m.factory().Open(t, w)} },
 		}
-		messages := try(t, func(t testing.TB) {
+		messages := testkit.Try(t, func(t testing.TB) {
 			newSuite(factory, everything).RunOne(t, named(t, "left lease"), func(suite.Result) {})
 		})
 		if !strings.Contains(messages, says) || says == "" && messages != "" {
@@ -137,7 +137,7 @@ func TestLeftLeases(t *testing.T) {
 func TestABrokenTryIsNoWrongClock(t *testing.T) {
 	t.Parallel()
 	var got suite.Result
-	messages := try(t, func(t testing.TB) {
+	messages := testkit.Try(t, func(t testing.TB) {
 		broken := newSuite(newMemory(t, tryFails).factory(), everything)
 		broken.RunOne(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
 	})
@@ -150,7 +150,7 @@ func TestABrokenTryIsNoWrongClock(t *testing.T) {
 // check needs a crash.
 func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got suite.Result
-	try(t, func(t testing.TB) {
+	testkit.Try(t, func(t testing.TB) {
 		bare := Factory{Open: newMemory(t, "").factory().Open, Renewing: true}
 		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(r suite.Result) { got = r })
 	})
@@ -300,7 +300,9 @@ func failures(t *testing.T, f fault) map[string]string {
 func failureOf(t *testing.T, c check, f fault) (messages string) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, f)
-		messages = try(t, func(t testing.TB) { newSuite(m.factory(), m.promises).RunOne(t, c, func(suite.Result) {}) })
+		messages = testkit.Try(t, func(t testing.TB) {
+			newSuite(m.factory(), m.promises).RunOne(t, c, func(suite.Result) {})
+		})
 	})
 	return messages
 }

@@ -67,7 +67,7 @@ func TestExploreMasters(t *testing.T) {
 		bounds.Preemptions = 1
 	}
 
-	r, err := search(t, overMasters, bounds, works[0])
+	r, err := search(t, overMasters, bounds, works[0], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestExploreMastersWithTwoFaults(t *testing.T) {
 		t.Run(string(pair[0]+" and "+pair[1]), func(t *testing.T) {
 			kinds := slices.Compact(pair[:])
 			bounds := explore.Bounds{Preemptions: 1, Faults: 2, Kinds: kinds, Once: len(kinds) == 2}
-			r, err := search(t, overMasters, bounds, works[0])
+			r, err := search(t, overMasters, bounds, works[0], nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -137,9 +138,12 @@ func notified(looks bool) Open {
 
 // popped waits for an element that the releasing client pushes. late says that a
 // waiter may come too late for it.
-func popped(late bool) Open {
+func popped(late bool) Open { return poppedIn(0, late) }
+
+// poppedIn is popped in a database.
+func poppedIn(database int, late bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
-		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token, signal := rand.Text(), name+":signal"
 			err := setPX(ctx, rdb, name, token, w)
@@ -200,17 +204,72 @@ func unlockUnderTake(detached bool) Open {
 	}
 }
 
+// renewedForUsers is a lock that says no if its user has given up meanwhile. It then keeps what
+// it has taken, and renews it, or gives it back.
+func renewedForUsers(givesBack bool) Open {
+	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
+		locks, closer, err := watched{renewal: renewed, every: w.TTL / 3}.open(life, w)
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			unlock, err := locks(context.WithoutCancel(ctx), name)
+			if err != nil || ctx.Err() == nil {
+				return unlock, err
+			}
+			if givesBack {
+				_ = unlock(life)
+			}
+			return nil, ctx.Err()
+		}, closer, err
+	}
+}
+
+// released is a lock with a lease that its client renews until it has released it, and on if
+// it does not know whether it has. If it forgets its token before the release is sent, the
+// one that the caller makes again does nothing (redis-py, issue 3847).
+func released(forgets bool) Open {
+	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			token := rand.Text()
+			if err := setPX(ctx, rdb, name, token, w); err != nil {
+				return nil, err
+			}
+			holds, stop := context.WithCancel(life)
+			go func() {
+				for locking.Sleep(holds, w.TTL/3, nil) == nil {
+					_ = renewed.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+				}
+			}()
+
+			forgotten := false
+			return func(ctx context.Context) error {
+				if forgotten {
+					return errHeld
+				}
+				forgotten = forgets
+				err := compareAndDelete(ctx, rdb, name, token, w)
+				if err == nil {
+					stop()
+				}
+				return err
+			}, nil
+		}, rdb, nil
+	}
+}
+
 // Locks as people ship them: goroutines of their own, pools of one connection,
 // delays that are drawn, addresses with names, messages and lists that are waited
 // for. What is wrong with one is found, with the fewest preemptions and faults,
 // and nothing where nothing is.
 func TestExploreWhatPeopleShip(t *testing.T) {
-	none := explore.Bounds{Preemptions: 1, Faults: 1}
+	none := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: withoutCancel}
+	struck := explore.Bounds{Faults: 1, Kinds: withoutCancel}
 	stops := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause}}
 	comesLate := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Die, explore.Late}}
 	adds := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then
 		return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]) + ARGV[2]) end return 0`)
 	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
+	loses := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Drop}}
+	gaveUp := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}}
 	often, small := lease/3, redis.Options{PoolSize: 1}
 	leaks := watched{options: redis.Options{MaxRetries: -1}, renewal: renewed, every: often, leaks: true}
 
@@ -223,33 +282,42 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		"watchdog, pool of one":  {watched{options: small, renewal: renewed, every: often}.open, verify.NoHarm, none},
 		"watchdog with a mutex":  {watched{renewal: renewed, every: often, guards: true}.open, verify.NoHarm, stops},
 		"queue":                  {queued, verify.LockedOut, comesLate},
-		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, struck},
 		"watchdog looks only":    {watched{renewal: looks, every: often}.open, verify.TwoHolders, explore.Bounds{}},
-		"watchdog leaks":         {leaks.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"watchdog leaks":         {leaks.open, verify.LockedOut, struck},
 		"message, looks again":   {notified(true), verify.NoHarm, none},
 		"message":                {notified(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"list":                   {popped(false), verify.NoHarm, none},
 		"list that is deleted":   {popped(true), verify.LockedOut, explore.Bounds{Preemptions: 1}},
 		"jitter and a name":      {jittered, verify.NoHarm, none},
+		"releases again":         {released(false), verify.NoHarm, loses},
+		"forgets its token":      {released(true), verify.LockedOut, explore.Bounds{Faults: 1, Kinds: loses.Kinds}},
+		"released under cancel":  {released(true), verify.LockedOut, gaveUp},
+		"again after cancel":     {released(false), verify.NoHarm, gaveUp},
+		"keeps what it denies":   {renewedForUsers(false), verify.LockedOut, gaveUp},
+		"gives back":             {renewedForUsers(true), verify.NoHarm, gaveUp},
 		"unlock under ended ctx": {unlockUnderTake(false), verify.ReleasedNothing, explore.Bounds{}},
 		"detached from its end":  {unlockUnderTake(true), verify.NoHarm, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			without(t, slices.Contains([]string{
 				"watchdog", "watchdog, pool of one", "watchdog with a mutex", "watchdog adds up", "watchdog leaks",
-				"queue", "list", "message, looks again",
+				"queue", "list", "message, looks again", "releases again", "released under cancel", "again after cancel",
+				"gives back", "keeps what it denies", "jitter and a name", "detached from its end",
 			}, name))
 			bounds := test.at
 			bounds.Total = 1
 			fewest := explore.Bounds{Preemptions: 9, Faults: 9}
 			var all string
 
-			for _, r := range searchAll(t, works, test.open, bounds) {
+			for _, r := range searchAll(t, works, test.open, bounds, nil) {
 				for _, f := range r.Found {
 					if f.Harm == test.harm && f.Preemptions+f.Faults < fewest.Preemptions+fewest.Faults {
 						fewest.Preemptions, fewest.Faults = f.Preemptions, f.Faults
 					}
-					if f.Harm != test.harm && f.Harm != verify.Outlived {
+					// What is renewed for good keeps others out.
+					forGood := test.harm == verify.LockedOut && f.Harm == verify.StillRenews
+					if f.Harm != test.harm && !forGood && !f.Harm.IsNote() {
 						t.Errorf("found %s\n%s", f.Harm, f.Diagram)
 					}
 				}

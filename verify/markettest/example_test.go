@@ -28,7 +28,7 @@ func TestShop(t *testing.T) {
 		return shop{rdb, w.Keys}, rdb, nil
 	}
 	markettest.Check(t, open)
-	markettest.Explore(t, open, explore.Bounds{Preemptions: 1, Faults: 1})
+	markettest.Explore(t, open, explore.Bounds{Preemptions: explore.Unbounded, Faults: 1})
 	row, err := bench.Measure(t.Context(), open, result.Mix{Sellers: 5, Buyers: 5}, bench.Options{Duration: time.Second})
 	if err != nil || !row.Audit.OK {
 		t.Fatal(err, row.Audit.Problems)

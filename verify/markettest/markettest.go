@@ -6,7 +6,7 @@
 //		return mine.New(rdb, w.Keys), rdb, nil
 //	}
 //	markettest.Check(t, open)
-//	markettest.Explore(t, open, explore.Bounds{Preemptions: 1, Faults: 1})
+//	markettest.Explore(t, open, explore.Bounds{Preemptions: explore.Unbounded, Faults: 1})
 //
 // Each test trades in a market of its own, audits it when the workers are done, removes
 // it, and checks that nothing is left under its prefix. Workers that meet are held at
@@ -21,7 +21,6 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/suite"
-	"github.com/marketsim/marketsim/internal/suite/purchasers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -60,17 +59,23 @@ func Check(t *testing.T, open market.Open) {
 // not promise.
 func Run(t *testing.T, factory Factory) {
 	t.Helper()
-	purchasers.Run(t, suite.Server(t), purchasers.Factory(factory))
+	suite.TestPurchaser(t, suite.Server(t), suite.PurchaserFactory(factory))
 }
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as
 // package explore says, in several small markets: two clients that want one item, or spend
-// from one account, an item that is sold twice, and three clients. Those get one preemption
-// and one fault at most. Its test must not be parallel. The test fails if the audit of a
-// market finds something, with the shortest schedule to it.
+// from one account, an item that is sold twice, and three clients. The last two kinds get one
+// preemption at most, and three clients one fault. [explore.Unbounded] has the others go on
+// until no order of requests is left. Its test must not be parallel. The test fails if the
+// audit of a market finds something, and prints the shortest schedule to it when it is found.
+//
+// The search of each market ends shortly before the deadline of the test, which go test
+// -timeout sets, or after b.Time. The test does not fail for that: its log, which go test -v
+// shows, says how far each search has come and what lets it go on. With -v a line says every
+// 10 s how far it is, too.
 func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	t.Helper()
-	for _, m := range purchasers.Markets() {
+	for _, m := range suite.Markets() {
 		if m.LockServers > 0 {
 			continue // it is one-item with servers that such purchasers do not know of
 		}

@@ -39,8 +39,8 @@ type Starter struct {
 	NoPull bool   // an image that is not here is not asked for
 }
 
-// Name returns [backend.NameContainer].
-func (Starter) Name() backend.Name { return backend.NameContainer }
+// Name returns [backend.OriginContainer].
+func (Starter) Name() backend.Origin { return backend.OriginContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within
 // 30 seconds. The error wraps [process.ErrUnavailable] when no Docker engine answers,
@@ -61,6 +61,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		return nil, err
 	}
 	defer engine.Close()
+
 	image := cmp.Or(s.Image, "redis:7-alpine")
 	limited, end := context.WithTimeout(ctx, startTimeout)
 	defer end()
@@ -69,6 +70,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 			return nil, fmt.Errorf("%w: Docker has no image %s, and it is not pulled unasked", process.ErrUnavailable, image)
 		}
 	}
+
 	starting, hooks := uncut(limited)
 	password := rand.Text()
 	c, err := redis.Run(starting, image,
@@ -88,12 +90,13 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		err = fmt.Errorf("%s in Docker is %w: %w", image, process.ErrUnavailable, redisconn.OfContext(limited, err))
 		return nil, errors.Join(err, remove(c))
 	}
+
 	addr, err := c.PortEndpoint(starting, "6379/tcp", "")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("asking Docker for the port of %s: %w", image, err), remove(c))
 	}
 	target := redisconn.Target{Network: "tcp", Addr: addr, Password: password}
-	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
+	return backend.NewServer(backend.OriginContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 
 // uncut returns the context of a start that ends as ctx does, and hooks that keep it
@@ -102,6 +105,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecycleHooks) {
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
+
 	before := func(context.Context, testcontainers.ContainerRequest) error {
 		if !stop() {
 			return context.Cause(ctx)
@@ -113,6 +117,7 @@ func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecy
 		context.AfterFunc(ctx, cancel)
 		return ctx.Err()
 	}
+
 	return starting, testcontainers.ContainerLifecycleHooks{
 		PreCreates: []testcontainers.ContainerRequestHook{before}, PostCreates: []testcontainers.ContainerHook{after},
 	}
@@ -123,6 +128,7 @@ func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecy
 func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
+
 	// testcontainers panics when an engine that has answered once stops
 	// answering before the time is up.
 	defer func() {
@@ -130,6 +136,7 @@ func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err e
 			err = fmt.Errorf("a Docker engine is %w: %v", process.ErrUnavailable, r)
 		}
 	}()
+
 	engine, err = testcontainers.NewDockerClientWithOpts(ctx)
 	if err == nil { // it does not say that the time was up
 		err = ctx.Err()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
-	"github.com/marketsim/marketsim/internal/suite/locks"
+	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/library"
@@ -23,14 +23,15 @@ var libraries = []struct {
 	ttl   time.Duration // of the leases in the suite; 0: the suite's own
 }{
 	{library.Redislock(), "evalsha", 0},
-	{library.Redsync(), "set", 3 * time.Second}, // it gives a server 5% of the TTL to answer
+	{library.Redsync(), "set", 2 * time.Second}, // it gives a server 5% of the TTL to answer
 }
 
 func TestLibrariesConform(t *testing.T) {
+	t.Parallel()
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
 			t.Parallel()
-			r := locks.OnRedis{Kind: library.Kind, TTL: library.ttl}
+			r := subjects.OnRedis{Kind: library.Kind, TTL: library.ttl}
 			testkit.Each(t, func(t *testing.T, s *backend.Server) {
 				t.Parallel()
 				r := r
@@ -49,7 +50,7 @@ func TestLibrariesConform(t *testing.T) {
 }
 
 // conforms runs the suite. A library reads its clock itself: see TestLibrariesTrustNoClock.
-func conforms(t *testing.T, r locks.OnRedis) {
+func conforms(t *testing.T, r subjects.OnRedis) {
 	t.Helper()
 	r.Parallel = true
 	if unchecked := locktest.Run(t, r.Factory(t)).Unchecked(); !slices.Equal(unchecked, []string{"clock-independent"}) {
@@ -61,11 +62,12 @@ func conforms(t *testing.T, r locks.OnRedis) {
 // is kept out, keeps others out, and does not keep them out for good when it has died. In
 // a bubble time stands still while a client waits for Redis.
 func TestLibrariesTrustNoClock(t *testing.T) {
+	t.Parallel()
 	const ttl = 4 * time.Second
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
 			t.Parallel()
-			factory := locks.OnRedis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
+			factory := subjects.OnRedis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
 			right := factory.Open(t, locktest.Worker{TTL: ttl, Timeout: time.Minute})
 			slow := func(want error) {
 				t.Helper()
@@ -93,8 +95,9 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 
 // A library polls as often as the locks of package lock do, and counts its polls.
 func TestLibrariesCountPolls(t *testing.T) {
+	t.Parallel()
 	for _, library := range libraries {
-		factory := locks.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
+		factory := subjects.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
 		holder := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: time.Minute})
 		if _, err := holder.Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
@@ -116,8 +119,9 @@ func TestLibrariesCountPolls(t *testing.T) {
 
 // A library gives up after as many tries as there may be, as the locks of package lock do.
 func TestLibrariesCountTries(t *testing.T) {
+	t.Parallel()
 	for _, library := range libraries {
-		r := locks.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
+		r := subjects.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
 		factory, w := r.Factory(t), locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
 		if _, err := factory.Open(t, w).Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
@@ -133,6 +137,7 @@ func TestLibrariesCountTries(t *testing.T) {
 // A lock is free again after the reply that gave it to somebody was lost, if the library
 // gives it back or is told to.
 func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
+	t.Parallel()
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
 			testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -141,7 +146,7 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 				if library.Name == "redislock" {
 					params["lost-reply"] = "released"
 				}
-				l := locks.OnRedis{Server: proxy.Server(), Kind: library.Kind, Params: params}.Factory(t).Open(t,
+				l := subjects.OnRedis{Server: proxy.Server(), Kind: library.Kind, Params: params}.Factory(t).Open(t,
 					locktest.Worker{TTL: time.Minute, Timeout: time.Minute})
 				again := func() {
 					lease, err := l.Try(t.Context(), "item")

@@ -55,14 +55,14 @@ type bench struct {
 	product
 	addrs   []string
 	keys    market.Keys
-	process *lock.Process
+	process *lock.ProcessState
 	line    func(name string) []spot // the oldest first
 	zoo     *zk.Conn
 	etcd    *clientv3.Client
 }
 
 func newBench(t testing.TB, p product, addrs []string) *bench {
-	b := &bench{TB: t, product: p, addrs: addrs, keys: testkit.Keys(t), process: &lock.Process{}}
+	b := &bench{TB: t, product: p, addrs: addrs, keys: testkit.Keys(t), process: &lock.ProcessState{}}
 	b.line = p.lines(b)
 	t.Cleanup(func() {
 		if err := b.process.Close(); err != nil {
@@ -94,8 +94,14 @@ func zooLines(b *bench) func(string) []spot {
 	}
 }
 
+// children are those that a node has. A follower may not have heard of them yet: it asks the
+// leader first.
 func (b *bench) children(path string) []string {
 	b.Helper()
+	_, err := b.zoo.Sync(path)
+	if err != nil {
+		b.Fatal(err)
+	}
 	names, _, err := b.zoo.Children(path)
 	if err != nil && err != zk.ErrNoNode {
 		b.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -26,7 +26,7 @@ import (
 var (
 	etcdTTL = param.Duration("ttl", 10*time.Second, time.Second,
 		"how long a dead holder keeps the lock, in whole seconds; the server may make it longer").As(param.Lease)
-	releaseParam = param.Choice("release", "delete only the key of this acquisition, or unlock as the library does: "+
+	releaseParam = param.OneOf("release", "delete only the key of this acquisition, or unlock as the library does: "+
 		"by the key's name, and again at the next acquisition if there was no answer", "compare", unlock)
 )
 
@@ -45,9 +45,10 @@ const unlock = "unlock"
 // client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
-		Name:         "etcd",
-		Summary:      "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
-		Source:       "go.etcd.io/etcd/client/v3, package concurrency",
+		Name:    "etcd",
+		Summary: "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
+		Source:  "go.etcd.io/etcd/client/v3, package concurrency",
+
 		Promises:     promises,
 		PromisesWith: func(v param.Values, p *lock.Promises) { p.OwnerRelease = v.Text(releaseParam) != unlock },
 		Params:       []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
@@ -90,6 +91,7 @@ func joinEtcd(l *locker, servers []string, patience time.Duration) (client, erro
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := c.begin(ctx); err != nil {
@@ -114,17 +116,20 @@ func (c *etcdClient) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	s := &etcdSession{id: granted.ID, term: newTerm(asked, time.Duration(granted.TTL)*time.Second)}
 	former := c.session
 	c.mu.Lock()
 	c.session = s // before it is first kept alive
 	c.mu.Unlock()
+
 	s.Session, err = concurrency.NewSession(c.client, concurrency.WithLease(granted.ID))
 	if err != nil {
 		s.term.finish(lock.ErrLost) // the servers let it expire
 		return err
 	}
 	context.AfterFunc(s.Ctx(), func() { s.term.finish(lock.ErrLost) })
+
 	if former != nil {
 		_ = c.end(former) // it is lost
 	}
@@ -178,6 +183,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
 	}
+
 	for {
 		if p.client.session.term.over() {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -187,6 +193,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 				return nil, 0, err
 			}
 		}
+
 		s := p.client.session
 		exit, err := s.enter(ctx, p.name, !until.IsZero())
 		if err == nil {
@@ -196,6 +203,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			// bound on the time.
 			err = p.calls.await(ctx, func() error { return untilThrough(ctx, mutex, how) })
 		}
+
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
 			s.term.finish(lock.ErrLost)
 		}
@@ -207,6 +215,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		case err != nil:
 			return nil, 0, err
 		}
+
 		owner := p.mutex.IsOwner() // the only place where the library gives the revision
 		p.fence = owner.GetCompare().GetCreateRevision()
 		p.client.unlockAgain(ctx)
@@ -225,14 +234,16 @@ func untilThrough(
 		if err == nil {
 			return nil
 		}
+
 		var answer rpctypes.EtcdError
 		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
 		owner := m.IsOwner()
 		through := owner.GetCompare().GetCreateRevision() > 0
+
 		if !lost || through || time.Now().After(end) {
 			return err
 		}
-		if backoff.Sleep(ctx, retryEvery, nil) != nil {
+		if locking.Sleep(ctx, retryEvery, nil) != nil {
 			return err
 		}
 	}
@@ -252,6 +263,7 @@ func (s *etcdSession) enter(ctx context.Context, name string, wait bool) (exit f
 			return nil, lock.ErrHeld
 		}
 	}
+
 	select {
 	case line <- struct{}{}:
 		return exit, nil
@@ -269,6 +281,7 @@ func (p *etcdPlace) leave() error {
 		return lock.ErrLost
 	}
 	defer p.exit()
+
 	if p.fence != 0 && p.client.unlocks {
 		ctx, cancel := context.WithTimeout(p.client.closing, abandonTimeout)
 		defer cancel()
@@ -278,6 +291,7 @@ func (p *etcdPlace) leave() error {
 		}
 		return err
 	}
+
 	key := p.mutex.Key()
 	if key == "" || key == "\x00" { // which it is when the Mutex has deleted it
 		return lock.ErrLost
@@ -286,6 +300,7 @@ func (p *etcdPlace) leave() error {
 	if p.fence != 0 {
 		mine = append(mine, clientv3.Compare(clientv3.CreateRevision(key), "=", p.fence))
 	}
+
 	asked := false
 	err := p.client.repeat(s.term.ctx, func(ctx context.Context) error {
 		answer, err := p.client.client.Txn(ctx).If(mine...).Then(clientv3.OpDelete(key)).Commit()
@@ -295,6 +310,7 @@ func (p *etcdPlace) leave() error {
 		asked = true // an earlier request may have deleted it
 		return err
 	})
+
 	if err != nil && s.term.over() {
 		return lock.ErrLost
 	}
@@ -355,7 +371,7 @@ func (k *keepAlives) RecvMsg(m any) error {
 // etcdCounter is a stats.Handler that counts requests and replies: those that
 // keep a session alive in the background. Bytes are those of the messages,
 // without HTTP/2's headers.
-type etcdCounter lock.Traffic
+type etcdCounter lock.ExchangeObservers
 
 type statsKey struct{} // under which the context of a call holds what counts it
 

@@ -23,7 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -77,11 +77,13 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		if len(addrs) == 0 {
 			return nil, fmt.Errorf("%w: %s needs the address of a server", lock.ErrServers, k.Name)
 		}
+
 		l := &locker{env: env, promises: k.PromisesOf(env.Params), silent: context.Background}
 		// As far as is known: an address may stand for several servers.
 		l.promises.SurvivesNodeLoss = len(addrs) >= 3
 		l.closing, l.stop = context.WithCancel(context.Background())
 		l.close = sync.OnceValue(l.end)
+
 		l.join = func() (err error) {
 			l.client, err = join(l, addrs, connectTimeout)
 			if err != nil {
@@ -90,6 +92,7 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 			}
 			return nil
 		}
+
 		if err := l.join(); err != nil {
 			l.stop()
 			return nil, err
@@ -167,6 +170,7 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 			return nil, err
 		}
 	}
+
 	h := &hold{locker: l, client: l.client, name: name}
 	h.place = l.client.place(name, &h.calls)
 	var err error
@@ -174,10 +178,12 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	if err == nil {
 		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release, Abandon: h.abandon}, nil
 	}
+
 	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
 	defer context.AfterFunc(l.silent(), cancel)() // servers that no longer answer are not waited for
 	left := h.leave(leaving)
+
 	mayBeThere := left != nil && !errors.Is(left, lock.ErrLost)
 	if mayBeThere && !errors.Is(err, ErrUnreachable) {
 		err = fmt.Errorf("%w (and the place in line may still be there: %w)", err, left)
@@ -206,6 +212,7 @@ func (h *hold) release(ctx context.Context) error {
 	for _, other := range []context.Context{h.term.ctx, h.locker.silent()} {
 		defer context.AfterFunc(other, func() { cancel(context.Cause(other)) })()
 	}
+
 	err := h.leave(ctx)
 	if errors.Is(context.Cause(h.term.ctx), lock.ErrLost) {
 		err = lock.ErrLost // even if the session lives on: its holder has seen its context end
@@ -237,6 +244,7 @@ func (h *hold) leave(ctx context.Context) error {
 			done <- h.place.leave()
 		}
 	})
+
 	select {
 	case err := <-done:
 		return err
@@ -255,7 +263,7 @@ func (l *locker) repeat(over context.Context, call func(context.Context) error) 
 		if err == nil || lasting(err) {
 			return err
 		}
-		_ = backoff.Sleep(l.closing, retryEvery, over.Done())
+		_ = locking.Sleep(l.closing, retryEvery, over.Done())
 		if over.Err() != nil || l.closing.Err() != nil {
 			return err
 		}

@@ -234,6 +234,7 @@ func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 }
 
 func TestServersAreNeeded(t *testing.T) {
+	t.Parallel()
 	joins := []func(*locker, []string, time.Duration) (client, error){joinZoo, joinEtcd}
 	for i, p := range products {
 		k := p.kind

@@ -41,12 +41,14 @@ func joinZoo(l *locker, servers []string, patience time.Duration) (client, error
 		c.only = newOnlyServer(servers[0])
 		l.silent = c.only.isSilent
 	}
+
 	conn, events, err := zk.Connect(servers, l.env.Params.Duration(zooTTL),
 		zk.WithDialer(c.dial), zk.WithLogger(c), zk.WithLogInfo(true),
 		zk.WithMaxConnBufferSize(zooBuffer), zk.WithMaxBufferSize(zooBuffer))
 	if err != nil {
 		return nil, err
 	}
+
 	c.conn = conn
 	for late := time.After(patience); c.conn.State() != zk.StateHasSession; {
 		select {
@@ -184,6 +186,7 @@ func (c *zooClient) close() error {
 			c.last.Close()
 		}
 	}).Stop()
+
 	c.conn.Close()
 	c.current().finish(context.Canceled)
 	return nil

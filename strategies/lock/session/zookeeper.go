@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/marketsim/marketsim/internal/backoff"
+	"github.com/marketsim/marketsim/internal/locking"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -81,6 +81,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 	defer context.AfterFunc(silent, stop)()
 	waiting, cancel := context.WithDeadlineCause(ctx, until, lock.ErrTimeout)
 	defer cancel()
+
 	var trouble error // with the servers
 	for {
 		var seen line
@@ -88,6 +89,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 			seen, err = p.look(!until.IsZero())
 			return err
 		})
+
 		switch {
 		case err == nil && seen.first:
 			return seen.term, seen.czxid, nil
@@ -102,15 +104,17 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 				err = context.Cause(waiting)
 			}
 		}
+
 		if silent.Err() != nil {
 			return nil, 0, context.Cause(silent)
 		}
 		if err != nil && (waiting.Err() != nil || lasting(err)) {
 			return nil, 0, errors.Join(err, trouble)
 		}
+
 		trouble = err
 		if trouble != nil {
-			_ = backoff.Sleep(waiting, retryEvery, nil) // if waiting ends, the next try says so
+			_ = locking.Sleep(waiting, retryEvery, nil) // if waiting ends, the next try says so
 		}
 	}
 }
@@ -130,6 +134,7 @@ func (p *zooPlace) look(waits bool) (line, error) {
 	if err := p.enter(); err != nil {
 		return line{}, err
 	}
+
 	var stat *zk.Stat
 	own := make(chan error, 1)
 	go func() { // both requests travel together
@@ -141,6 +146,7 @@ func (p *zooPlace) look(waits bool) (line, error) {
 	if err := errors.Join(err, <-own); err != nil {
 		return line{}, err
 	}
+
 	ahead, found := before(names, strings.TrimPrefix(p.path, p.dir+"/"))
 	switch {
 	case !found || stat.Czxid == 0:
@@ -151,6 +157,7 @@ func (p *zooPlace) look(waits bool) (line, error) {
 	case ahead == "" || !waits:
 		return line{first: ahead == "", czxid: stat.Czxid, term: current}, nil
 	}
+
 	// ExistsW would also watch for a node that is gone already.
 	_, _, gone, err := conn.GetW(p.dir + "/" + ahead)
 	if err == zk.ErrNoNode {
@@ -225,6 +232,7 @@ func (p *zooPlace) leave() error {
 		if p.path == "" {
 			return lock.ErrLost
 		}
+
 		err := p.client.conn.Delete(p.path, -1)
 		if err == zk.ErrNoNode {
 			if !asked {

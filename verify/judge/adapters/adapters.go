@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/internal/excerpt"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 //go:embed lock purchase
@@ -32,8 +32,8 @@ func Languages(kind string) (languages []string) {
 func Source(kind, language string) (text string, err error) {
 	known := Languages(kind)
 	if !slices.Contains(known, language) {
-		return "", fmt.Errorf("there is no %s in %q; there is one in %s", kind, excerpt.Of(language, excerpt.Bytes),
-			strings.Join(known, ", "))
+		asked := wording.Excerpt(language, wording.ExcerptBytes)
+		return "", fmt.Errorf("there is no %s in %q; there is one in %s", kind, asked, strings.Join(known, ", "))
 	}
 
 	files, err := fs.Glob(programs, kind+"/"+language+".*")

@@ -1,0 +1,459 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/marketstore"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/wording"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// Explore goes through every schedule of this market's program, within what Within leaves of
+// b. Three clients get one preemption and one fault at most, so that a test takes seconds.
+func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
+	t.Helper()
+	SearchesAlone(t)
+	if len(m.Traders) > 2 {
+		b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
+	}
+
+	r, err := Search(t, m.Program(subject, open), m.Within(b), func(f explore.Found) {
+		fmt.Fprintf(t.Output(), "%s, %s: %s, with %d preemptions and %d faults\n\n%s\nIts token: %s\n\n",
+			subject, m.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram, f.Token)
+		t.Fail()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, %s: %s", subject, m.Name, Bound(r))
+}
+
+// Within are the bounds of a search of this market's program. With a client that trades four
+// times, or locks on several servers, a search without a bound on preemptions takes more than
+// 40,000 schedules: it gets one preemption at most.
+func (m Market) Within(b explore.Bounds) explore.Bounds {
+	tradesOften := func(t Trader) bool { return len(t.Trades) > 2 }
+	if m.LockServers > 1 || slices.ContainsFunc(m.Traders, tradesOften) {
+		b.Preemptions = min(b.Preemptions, 1)
+	}
+	return b
+}
+
+// A Market is a program for package explore: a few orders and listings, judged
+// by the market's own audit.
+type Market struct {
+	Name    string
+	Funds   int64 // of each account; there are as many as buyers, and a seller
+	Listed  int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Traders []Trader
+	// Clients send a command again whose reply did not come, as client
+	// libraries do by default.
+	Resends bool
+	// How many servers the locks have of their own, which may forget them; 0:
+	// they live in the market's.
+	LockServers int
+	// Lease is how long locks last, Reply how long a client waits for a reply, and
+	// Patience how long for a lock. If Lease is longer than Reply, a client gives up a
+	// late write while its lock lasts, and else after it has expired.
+	Lease, Reply, Patience time.Duration
+}
+
+// A Trader is a client in a market, with what it does, one after the other.
+type Trader struct {
+	Client string
+	Trades []market.Order // without a buyer the seller lists the item
+}
+
+const price = 40 // of each item
+
+func trade(item market.ItemID, from, to market.UserID) market.Order {
+	return market.Order{Item: item, Seller: from, Buyer: to, Price: price}
+}
+
+func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
+	return Trader{client, []market.Order{trade(item, seller, buyer)}}
+}
+
+// Markets are the programs that every purchaser is explored with: those of two
+// clients with short leases, and with long ones, because each alone shows half
+// of what a late request does.
+func Markets() []Market {
+	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
+	lists := ordered("Seller", 0, 1)
+	// Alice buys for user 2, then for the seller, which lists it again: the market
+	// comes back to its start.
+	thereAndBack := Trader{"Alice", []market.Order{
+		trade(1, seller, 2),
+		trade(1, 2, 0),
+		trade(1, 2, seller),
+		trade(1, seller, 0),
+	}}
+
+	all := []Market{
+		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
+		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
+		{Name: "locks-apart", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 1},
+		{Name: "three-masters", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 3},
+		{Name: "relisted", Funds: 100, Listed: 1, Traders: []Trader{thereAndBack, bob}, Resends: true},
+		{Name: "listing", Funds: 100, Traders: []Trader{lists, alice, bob}},
+		{Name: "three-buyers", Funds: 100, Listed: 1, Traders: []Trader{alice, bob, carol}},
+	}
+
+	for i := range all {
+		all[i].Lease = explore.Lease
+		all[i].Reply = explore.Reply
+		all[i].Patience = 4 * explore.Lease
+		if len(all[i].Traders) > 2 {
+			continue
+		}
+
+		long := all[i]
+		long.Name += "-long-leases"
+		long.Lease = 4 * time.Second
+		long.Reply = 1500 * time.Millisecond
+		long.Patience = 8 * time.Second
+		all = append(all, long)
+	}
+	return all
+}
+
+// MarketNamed is the market of that name; false: there is none.
+func MarketNamed(name string) (Market, bool) {
+	for _, m := range Markets() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Market{}, false
+}
+
+// Program makes the program of purchasers that open makes.
+func (m Market) Program(subject string, open market.Open) explore.Program {
+	keys, _ := market.NewKeys("m:") // which is a prefix
+	judged := map[string][]verify.Violation{}
+
+	return explore.Program{
+		Name:        m.Name,
+		Subject:     subject,
+		Prefix:      keys.Prefix(),
+		LockServers: m.LockServers,
+		Lease:       m.Lease,
+		Reply:       m.Reply,
+		Resends:     m.Resends,
+		Begin: func(s *explore.Server) *explore.Trial {
+			m.Seed(func(command ...any) { s.Do(command...) }, keys)
+			run := &trading{Market: m, keys: keys, judged: judged}
+			return run.trial(open)
+		},
+	}
+}
+
+// Seed opens the market by commands that do executes. Audit adds the rest of
+// the batch of items.
+func (m Market) Seed(do func(command ...any), keys market.Keys) {
+	for id := range m.accounts() {
+		do(marketstore.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
+	}
+	for _, l := range m.listed() {
+		do("ZADD", keys.Market(), l.Price, market.Member(l.Item, l.Seller))
+	}
+	do("SADD", keys.Inventory(seller), m.Listed+1)
+}
+
+func (m Market) listed() []market.Listing {
+	all := make([]market.Listing, m.Listed)
+	for i := range all {
+		all[i] = listing(trade(market.ItemID(i+1), seller, 0))
+	}
+	return all
+}
+
+func (m Market) accounts() int {
+	last := seller
+	for _, t := range m.Traders {
+		for _, o := range t.Trades {
+			last = max(last, o.Buyer)
+		}
+	}
+	return int(last)
+}
+
+// A trading is one schedule, and what its clients have done in it.
+type trading struct {
+	Market
+	keys    market.Keys
+	traders []*trader
+	// What was found, by how a schedule ended and what its clients were answered: a few ends
+	// of very many schedules.
+	judged map[string][]verify.Violation
+}
+
+func (r *trading) trial(open market.Open) *explore.Trial {
+	trial := &explore.Trial{Judge: r.judge, Vacuous: r.vacuous, State: nothingShared}
+	for _, t := range r.Traders {
+		c := &trader{Trader: t}
+		r.traders = append(r.traders, c)
+		run := func(ctx context.Context, s *explore.Session) string { return c.run(ctx, s, r.keys, open) }
+		trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: run})
+	}
+	return trial
+}
+
+// nothingShared is the explore.Trial's State of clients that share nothing but servers:
+// what each was answered follows from the replies that it had.
+func nothingShared() string { return "" }
+
+type trader struct {
+	Trader
+	ledger  market.Ledger
+	answers []string // to each trade
+	failed  error    // why it could not trade
+}
+
+// run makes the client's purchaser, and trades for as long as the answer is yes.
+func (c *trader) run(
+	ctx context.Context, s *explore.Session, keys market.Keys, open market.Open,
+) string {
+	purchaser, closer, err := open.For(ctx, market.Worker{
+		ClientEnv:   market.ClientEnv{Number: s.Number(), Dial: s.Connect, Now: s.Now},
+		LockServers: s.LockServers(),
+		Keys:        keys,
+		Resends:     s.Resends(),
+
+		ReplyTimeout: s.ReplyTimeout(),
+	})
+	if err != nil {
+		c.failed = fmt.Errorf("open the purchaser: %w", err)
+		return c.failed.Error()
+	}
+	defer closer.Close()
+
+	var log []string
+	for _, o := range c.Trades {
+		answer := c.trade(ctx, s, purchaser, o)
+		log = append(log, fmt.Sprintf("is item %d %s? %s", o.Item, participle(o), answer))
+		if answer != yes {
+			break
+		}
+	}
+	return strings.Join(log, "; ")
+}
+
+// participle is what an applied trade has done to its item.
+func participle(o market.Order) string {
+	if o.Buyer == 0 {
+		return "listed"
+	}
+	return "bought"
+}
+
+const yes = "yes" // the answer to a trade that was applied
+
+func (c *trader) trade(
+	ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order,
+) (answer string) {
+	call, end := s.Call(ctx)
+	defer end()
+	_, err := deal(call, purchaser, o)
+	switch {
+	case s.Died():
+		err = errors.New("the client died")
+		answer = "it has died"
+	case err == nil:
+		answer = yes
+	case market.Refused(err):
+		answer = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
+	default:
+		answer = "it is not known"
+	}
+
+	c.answers = append(c.answers, answer)
+	note(&c.ledger, o, err)
+	return answer
+}
+
+// vacuous is an error if nothing was traded without a fault.
+func (r *trading) vacuous() error {
+	var answers []string
+	for _, c := range r.traders {
+		answers = append(answers, c.answers...)
+		if c.failed != nil || slices.Contains(c.answers, yes) {
+			return c.failed
+		}
+	}
+	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", answers)
+}
+
+// judge audits the market. Nearly all schedules end in one of a few ways, and
+// each is audited once.
+func (r *trading) judge(s *explore.Server) []verify.Violation {
+	var end strings.Builder
+	for id := market.UserID(1); id <= market.UserID(r.accounts()); id++ {
+		end.WriteString(s.Do("HGET", r.keys.User(id), "funds") + s.Do("SMEMBERS", r.keys.Inventory(id)))
+	}
+	end.WriteString(s.Do("ZRANGE", r.keys.Market(), "0", "-1", "WITHSCORES") + s.Do("KEYS", "*"))
+	for _, c := range r.traders {
+		end.WriteString(strings.Join(c.answers, " ") + "\n")
+	}
+
+	found, known := r.judged[end.String()]
+	if !known {
+		found = r.judgeEnd(s)
+		r.judged[end.String()] = found
+	}
+	return found
+}
+
+func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
+	ctx := context.Background()
+	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	conn, err := dialer.Dial(ctx)
+	if err != nil {
+		return notAudited(err)
+	}
+	defer conn.Close()
+	var ledgers []*market.Ledger
+	for _, c := range r.traders {
+		ledgers = append(ledgers, &c.ledger)
+	}
+	return r.Audit(ctx, conn.Client, r.keys, ledgers...)
+}
+
+func notAudited(err error) []verify.Violation {
+	why := "the market cannot be audited: " + err.Error()
+	return []verify.Violation{{Harm: verify.Unexplained, Text: why}}
+}
+
+// Audit is one violation of all that the market's own audit finds, under the name of the
+// worst. Ledgers are those of the clients. A ledger notes minted items by whole batches,
+// so the rest of the batch is made first.
+func (m Market) Audit(
+	ctx context.Context, rdb redis.Cmdable, keys market.Keys, ledgers ...*market.Ledger,
+) []verify.Violation {
+	var rest []any
+	for id := m.Listed + 2; id <= market.BatchSize; id++ {
+		rest = append(rest, id)
+	}
+	if err := rdb.SAdd(ctx, keys.Inventory(seller), rest...).Err(); err != nil {
+		return notAudited(err)
+	}
+
+	var first market.Ledger
+	first.Minted(1, seller, nil)
+	for _, l := range m.listed() {
+		first.Listed(l, nil)
+	}
+	opening := market.Opening{Accounts: m.accounts(), Funds: m.Funds}
+	ledgers = append([]*market.Ledger{&first}, ledgers...)
+	result, err := market.Audit(ctx, rdb, keys, opening, ledgers...)
+	switch {
+	case err != nil:
+		return notAudited(err)
+	case result.OK():
+		return nil
+	}
+	texts := wording.Names(result.Problems, market.Problem.String)
+	worst := verify.Worst(findings.OfAudit(result))
+	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
+}
+
+// ErrElsewhere is returned, wrapped, for a spec whose lock does not live in the
+// servers of a market.
+var ErrElsewhere = errors.New("its lock needs other servers")
+
+// Spec parses a spec to be explored in this market, with the leases and time-outs of its
+// clients, and few polls, since each is a point of the schedule. The error wraps
+// strategies.ErrSpec or ErrElsewhere.
+func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, error) {
+	spec, err := c.Parse(text)
+	if err != nil {
+		return spec, err
+	}
+
+	times := map[param.Role]time.Duration{
+		param.Lease:   m.Lease,
+		param.Poll:    m.Lease * 3 / 10,
+		param.Timeout: m.Patience,
+	}
+	has := lock.NeedsNothing
+	if m.LockServers > 1 {
+		has = lock.NeedsMasters
+		times[param.Poll] *= 2 // each try is a request to each of them, and another to give back
+	}
+	if kind, _ := spec.Lock(); kind.Needs != has {
+		needs := cmp.Or(string(kind.Needs), "one Redis")
+		return spec, fmt.Errorf("%s cannot be explored in %s: %w: %s", spec, m.Name, ErrElsewhere, needs)
+	}
+
+	var params []string
+	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
+		params = append(params, "jitter=0")
+	}
+	return WithDefaults(c, spec, times, params...), nil
+}
+
+// WithDefaults is a spec with other defaults of its parameters: times for those of some
+// roles, and params. What the spec says itself stays.
+func WithDefaults(
+	c strategies.Catalogue, spec strategies.Spec, times map[param.Role]time.Duration, params ...string,
+) strategies.Spec {
+	for _, p := range spec.Params() {
+		if value, set := times[p.Role]; set {
+			params = append(params, p.Name+"="+value.String())
+		}
+	}
+
+	for _, p := range params {
+		with, err := c.Parse(spec.String() + ":" + p)
+		if err == nil { // else the spec says it already
+			spec = with
+		}
+	}
+	return spec
+}
+
+// BrokenPromise is the promise that a harm in this market breaks; empty: none. A strategy
+// whose lock is exclusive promises that items or accounts stay right without a fault. One
+// without a lock promises it also when clients pause or die, since nothing of it expires.
+// A lock may promise that wrong clocks of clients do no harm.
+func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
+	protects := spec.Strategy().Protects
+	protected, promise := protects.Items, "no item is sold twice, and no coin is lost"
+	if strings.HasPrefix(m.Name, "one-account") {
+		protected, promise = protects.Accounts, "an account that several spend from is not overdrawn"
+	}
+
+	_, locks := spec.Lock()
+	lockPromises := spec.Promises()
+	switch {
+	case !protected || locks && !lockPromises.Exclusive:
+		return ""
+	case struckOnlyBy(f), !locks && struckOnlyBy(f, explore.Pause, explore.Die):
+		return promise
+	case struckOnlyBy(f, explore.Clock) && lockPromises.ClockIndependent:
+		return "clock-independent"
+	}
+	return ""
+}
+
+// struckOnlyBy reports whether no other faults happened in a schedule.
+func struckOnlyBy(f explore.Found, faults ...explore.Fault) bool {
+	return !slices.ContainsFunc(f.Struck, func(s explore.Fault) bool { return !slices.Contains(faults, s) })
+}

@@ -1,0 +1,255 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/locking"
+	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+func newExploring(open Open, w work) *exploring {
+	e := &exploring{
+		open:    open,
+		work:    w,
+		began:   time.Now(),
+		longest: lease,
+		inside:  map[string]*stay{},
+		taking:  map[string]*attempt{},
+		leaving: map[string]*stay{},
+	}
+	if w.shared {
+		e.longest = 2 * lease
+	}
+	return e
+}
+
+// trial is one schedule: of two clients, one of which locks twice, or of two readers with
+// different leases and a writer.
+func (e *exploring) trial() *explore.Trial {
+	alice := Worker{Name: "Alice", TTL: lease}
+	bob := Worker{Name: "Bob", TTL: e.longest, Number: 1}
+	clients := []explore.Client{e.locks(alice, 2), e.locks(bob, 1)}
+	if e.work.shared {
+		alice.Shared, bob.Shared = true, true
+		writer := Worker{Name: "Writer", TTL: lease, Number: 2}
+		clients = []explore.Client{e.locks(alice, 1), e.locks(bob, 1), e.locks(writer, 1)}
+	}
+	return &explore.Trial{Clients: clients, Judge: e.judge, State: e.state, Close: e.close, Vacuous: e.vacuous}
+}
+
+// An exploring is one schedule, and what its clients have done in it.
+type exploring struct {
+	open    Open
+	work    work
+	began   time.Time
+	longest time.Duration // of the clients' leases
+
+	mu      sync.Mutex
+	inside  map[string]*stay
+	taking  map[string]*attempt
+	clients []*explore.Session
+	leaving map[string]*stay // of those that call the release
+	free    time.Time        // since when nobody is inside
+	// The client that has released last since one entered; empty: none.
+	released string
+	entered  int
+	found    []verify.Violation
+	err      error             // why a client did not lock
+	closers  redisconn.Closers // of the clients, for when all have ended
+}
+
+// state is all that the clients' memories have of each other: see explore.Trial. What Seen
+// will tell of them from now on is in the state anyway.
+func (e *exploring) state() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "free %d, released %q, entered %t, %q\n", e.since(e.free), e.released, e.entered > 0, e.found)
+	for _, name := range slices.Sorted(maps.Keys(e.taking)) {
+		a := e.taking[name]
+		fmt.Fprintf(&b, "%s takes %t %d %d %t %d %t\n", name, a.calls,
+			e.since(a.began), a.before.Faults, a.before.Calm.IsZero(), a.gap, a.listened)
+	}
+	for _, stays := range []map[string]*stay{e.inside, e.leaving} {
+		b.WriteString("inside, or leaving\n")
+		for _, name := range slices.Sorted(maps.Keys(stays)) {
+			s := stays[name]
+			fmt.Fprintf(&b, "%s %d %d %d %d\n", name, e.since(s.asked), e.since(s.delayed), e.since(s.entered), s.changes)
+		}
+	}
+	return b.String()
+}
+
+// since is a time of the schedule; -1: none.
+func (e *exploring) since(t time.Time) time.Duration {
+	if t.IsZero() {
+		return -1
+	}
+	return t.Sub(e.began)
+}
+
+// An attempt is a client that tries to take the lock, until it has it.
+type attempt struct {
+	*explore.Session
+	calls  bool // the lock, and does not wait between two tries
+	began  time.Time
+	before explore.Seen  // when it began
+	gap    time.Duration // the longest between two of its requests
+	// It has waited for a message at some time, and may have missed it.
+	listened bool
+}
+
+type stay struct {
+	*explore.Session
+	Worker
+	asked   time.Time // when it began to take the lock, or later
+	delayed time.Time // when it began to take the lock, if a fault has struck since; zero: none has
+	entered time.Time
+	changes int // its requests that had changed something when it began to leave
+}
+
+func (e *exploring) locks(w Worker, times int) explore.Client {
+	return explore.Client{Name: w.Name, Do: func(ctx context.Context, s *explore.Session) string {
+		return e.client(ctx, s, w, times)
+	}}
+}
+
+// client locks and unlocks a number of times. Inside it makes a request, so that
+// another client may come before it.
+func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
+	toServer := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
+	work, err := redisconn.Over(toServer).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	defer work.Close()
+
+	e.update(func() { e.clients = append(e.clients, s) })
+	w.Timeout = lockTimeout
+	w.dial = s.Connect
+	l, closer, err := e.open(ctx, w)
+	if closer != nil {
+		e.update(func() { e.closers = append(e.closers, closer) })
+	}
+	if err != nil {
+		e.update(func() { e.err = err })
+		return "could not open its lock: " + err.Error()
+	}
+
+	// The client that is to meet the other one at its release is the one that was chosen last.
+	if e.work.meet && w.Number > 0 {
+		_ = work.Incr(ctx, "work").Err()
+		e.works(ctx)
+	}
+
+	locked := 0
+	for range times {
+		there, unlock, err := e.lock(ctx, s, l, w)
+		if errors.Is(err, errGivenUp) {
+			continue
+		}
+		if err != nil {
+			e.update(func() { e.err = err })
+			return fmt.Sprintf("has locked %d times, then not: %v", locked, err)
+		}
+
+		locked++
+		e.enter(w.Name, there)
+		if err := e.workAndUnlock(ctx, s, w.Name, work, unlock); err != nil {
+			return fmt.Sprintf("has locked %d times, and could not unlock: %v", locked, err)
+		}
+	}
+	e.lingers(ctx, s, w.Name)
+	return fmt.Sprintf("has locked %d times", locked)
+}
+
+// workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
+// the work, so that an unlock that is deferred is tried after its context has ended, too. One
+// that fails is called once more, as documentation tells users.
+func (e *exploring) workAndUnlock(
+	ctx context.Context, s *explore.Session, name string, work *redisconn.Conn, unlock func(context.Context) error,
+) error {
+	call, end := s.Call(ctx)
+	defer end()
+	_ = work.Incr(ctx, "work").Err()
+	e.works(ctx)
+
+	err := e.unlock(call, s, name, unlock)
+	if err != nil {
+		err = unlock(ctx)
+		e.update(func() { e.released = name })
+	}
+	return err
+}
+
+// errGivenUp is why a client does not lock if it has given up the call.
+var errGivenUp = errors.New("the call was given up")
+
+// works lets the time of the work pass, or if clients meet, what is left of it.
+func (e *exploring) works(ctx context.Context) {
+	left := e.work.lasts
+	if e.work.meet {
+		left = time.Until(e.began.Add(e.work.lasts))
+	}
+	_ = locking.Sleep(ctx, left, nil) // the next request says if ctx has ended
+}
+
+// update has a client change what all clients share.
+func (e *exploring) update(write func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	write()
+}
+
+// lock calls a Lock until it takes the lock, and returns how the client came in, and how it
+// unlocks.
+func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Worker) (
+	there *stay, unlock func(context.Context) error, err error) {
+	call, end := s.Call(ctx)
+	defer end()
+	bounded, cancel := context.WithTimeout(call, lockTimeout)
+	defer cancel()
+	a := &attempt{Session: s, began: time.Now(), before: s.Seen(), gap: lease / 3}
+	defer e.update(func() { delete(e.taking, w.Name) })
+	for {
+		asked, pauses := time.Now(), s.Pauses()
+		s.Waits()
+		e.update(func() {
+			a.calls = true
+			e.taking[w.Name] = a
+		})
+		unlock, err = l(bounded, "lock")
+		e.waited(a, w.Name, err == nil)
+
+		if err == nil {
+			// If the client was paused, the lock may have been taken before that.
+			if s.Pauses() == pauses {
+				asked = time.Now()
+			}
+			there = &stay{Session: s, Worker: w, asked: asked}
+			if a.before.Calm.IsZero() || s.Seen().Faults > a.before.Faults {
+				there.delayed = a.began
+			}
+			return there, unlock, nil
+		}
+		switch {
+		case call.Err() != nil && ctx.Err() == nil:
+			return nil, nil, fmt.Errorf("%w: %w", errGivenUp, err)
+		case locking.Sleep(bounded, lease/3, nil) != nil:
+			return nil, nil, err
+		}
+	}
+}
+
+// close closes what the clients have opened.
+func (e *exploring) close() { _ = e.closers.Close() }

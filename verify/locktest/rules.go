@@ -1,0 +1,215 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/locking"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// late reports whether its own lease has run out while it took the lock,
+// because a fault has delayed that.
+func (s *stay) late() bool {
+	until := s.until()
+	return !s.delayed.IsZero() && s.delayed.Before(until) && !time.Now().Before(until)
+}
+
+// renews reports whether it has sent something since it entered, at least a
+// tenth of a lease later: its lease should last. A lock that waits in a queue
+// may have sent much before.
+func (s *stay) renews() bool { return s.Seen().Sent.Sub(s.entered) > lease/10 }
+
+// until is a millisecond before its lease runs out, as the servers say, or if they know
+// of none, as it has asked for.
+func (s *stay) until() time.Time {
+	at := s.Seen().Expires
+	if at.IsZero() {
+		at = s.asked.Add(s.TTL)
+	}
+	return at.Add(-time.Millisecond)
+}
+
+// lingers waits for a lease after the last release, and judges whether the client has changed
+// anything about the lock in that time, but for what its release still had to do, and for
+// what was late.
+func (e *exploring) lingers(ctx context.Context, s *explore.Session, name string) {
+	released := time.Now()
+	_ = locking.Sleep(ctx, lease/10, nil)
+	changes := s.Seen().Changes
+	_ = locking.Sleep(ctx, lease, nil) // if ctx ends, the client is not judged
+
+	seen := s.Seen()
+	struck := seen.Calm.IsZero() || seen.Calm.After(released)
+	if s.Died() || struck || seen.Changes == changes {
+		return
+	}
+	text := fmt.Sprintf("%s still changes something %s after it has released the lock, or was refused it",
+		name, seen.Sent.Sub(released).Round(time.Millisecond))
+	e.update(func() {
+		e.found = append(e.found, verify.Violation{Harm: verify.StillRenews, Text: text})
+	})
+}
+
+// waited judges how long a client has waited while nobody was inside and nothing struck.
+// One that is still taking the lock, and has changed something, may be inside already. That
+// the client got in shows that what has kept it out has ended.
+func (e *exploring) waited(a *attempt, name string, gotIn bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	seen := a.Seen()
+	a.gap = max(a.gap, seen.Gap)
+	a.listened = a.listened || seen.Listened
+	a.calls = false
+	for _, other := range e.taking {
+		if other.calls && !other.Seen().Changed.IsZero() {
+			return
+		}
+	}
+	if len(e.inside) > 0 || seen.Calm.IsZero() || a.Died() {
+		return
+	}
+
+	until := time.Now()
+	if !seen.Changed.IsZero() {
+		until = seen.Changed
+	}
+	since := slices.MaxFunc([]time.Time{a.began, e.free, seen.Calm}, time.Time.Compare)
+	limit := 2*e.longest + a.gap
+	if seen.Faults == 0 && seen.Listened {
+		limit = lease / 2
+	}
+	long := until.Sub(since)
+	switch {
+	case long > limit:
+		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
+			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
+	case gotIn && long > lease/2+a.gap && !a.listened && !e.someoneDied():
+		e.found = append(e.found, verify.Violation{Harm: verify.Orphaned, Text: fmt.Sprintf(
+			"%s has waited for %s for a lock that nobody had", name, long.Round(time.Millisecond))})
+	}
+}
+
+// enter notes that a client is inside, and judges whether others that live are inside, too.
+func (e *exploring) enter(name string, s *stay) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.Died() {
+		return
+	}
+
+	for other, there := range e.inside {
+		if there.Died() || there.Shared && s.Shared {
+			continue
+		}
+		harm, how := e.meets(s, other, there)
+		text := name + " enters while " + other + " is inside" + how
+		e.found = append(e.found, verify.Violation{Harm: harm, Text: text})
+	}
+
+	s.entered = time.Now()
+	e.inside[name] = s
+	e.released = ""
+	e.entered++
+}
+
+// meets is the harm that a client enters while another one is inside, and how it came to
+// that. It needs e.mu.
+func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm, how string) {
+	over := !time.Now().Before(there.until())
+	switch {
+	case s.late():
+		return verify.Outlived, ", because its own lease has run out while it took the lock"
+	case over && there.renews() && there.Seen().Faults == 0:
+		return verify.TwoHolders, ", which has sent more since it took the lock, so that its lease should last"
+	case over:
+		return verify.Outlived, ", whose lease has run out"
+	case e.released != "" && e.released != other:
+		return verify.FreedAnothers, " and within its lease, after a release by " + e.released
+	}
+	return verify.TwoHolders, " and within its lease"
+}
+
+// unlock has a client leave, and then unlock. That has to change something if nothing
+// has struck and its lease runs.
+func (e *exploring) unlock(
+	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
+	var was *stay
+	e.update(func() {
+		was = e.inside[name]
+		delete(e.inside, name)
+		if len(e.inside) == 0 {
+			e.free = time.Now()
+		}
+	})
+
+	if was != nil {
+		e.update(func() {
+			was.changes = s.Seen().Changes
+			e.leaving[name] = was
+		})
+	}
+	err := unlock(ctx)
+
+	e.update(func() {
+		e.released = name
+		delete(e.leaving, name)
+		after := s.Seen()
+		if was != nil && after.Faults == 0 && after.Changes == was.changes && time.Now().Before(was.until()) {
+			e.found = append(e.found, verify.Violation{Harm: verify.ReleasedNothing, Text: fmt.Sprintf(
+				"the release of %s has changed nothing, and answers %v", name, err)})
+		}
+	})
+	return err
+}
+
+// judge has a fresh client take the lock, and unlock it.
+func (e *exploring) judge(s *explore.Server) []verify.Violation {
+	if err := e.fresh(s); err != nil {
+		why := "a fresh client does not get in within two leases: " + err.Error()
+		return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+	}
+	return e.found
+}
+
+func (e *exploring) fresh(s *explore.Server) error {
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	l, closer, err := e.open(life, Worker{
+		Name:    "a fresh client",
+		Number:  3,
+		TTL:     lease,
+		Timeout: 2 * lease,
+		dial:    s.Connect,
+	})
+	if closer != nil {
+		defer closer.Close()
+	}
+	if err != nil {
+		return err
+	}
+
+	taken, err := (&adapter{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
+	if err != nil {
+		return err
+	}
+	_ = taken.Release(life) // this ends a renewal that it has started
+	return nil
+}
+
+// vacuous is an error if nobody could lock without a fault: the search would find nothing.
+func (e *exploring) vacuous() error {
+	if e.entered == 0 {
+		return fmt.Errorf("without faults nobody could lock: %w", e.err)
+	}
+	return nil
+}
+
+// someoneDied reports whether a client has died. It needs e.mu.
+func (e *exploring) someoneDied() bool {
+	return slices.ContainsFunc(e.clients, (*explore.Session).Died)
+}
