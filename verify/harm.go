@@ -25,7 +25,10 @@ const (
 	// A client still renews a lock that it has released, or was refused.
 	StillRenews Harm = "renews what it does not have"
 	// A client does not get in although nobody holds the lock.
-	LockedOut     Harm = "kept out"
+	LockedOut Harm = "kept out"
+	// Two clients each hold what the other one waits for, until both give up.
+	WaitForEachOther Harm = "wait for each other"
+
 	DoesNotEnd    Harm = "does not end"    // a client goes on for ever
 	PurchasesGone Harm = "purchases gone"  // by Redis, which replicates after it has answered
 	ToldNo        Harm = "wrongly told no" // a client was told no, and its operation was applied
@@ -46,7 +49,8 @@ const (
 func Harms() []Harm {
 	return []Harm{
 		NoHarm, Outlived, Orphaned,
-		NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut, DoesNotEnd,
+		NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut,
+		WaitForEachOther, DoesNotEnd,
 		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
 		SoldTwice,
 	}

@@ -174,7 +174,7 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range suite.Markets() {
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
-			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
+			(m.Name == "one-account" || m.PayEachOther) && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
 			continue
 		}

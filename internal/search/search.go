@@ -52,6 +52,7 @@ const (
 	TimePass = "t" // to the next timer of a client
 	Arrive   = "a" // a late request of a client
 	CutShort = "c" // the second part of a pipeline is lost, and its connection breaks
+	Later    = "l" // a client begins only after a lease has passed
 )
 
 // Quiet is Choice.At of a TimePass where nobody can go on, and time would pass without a

@@ -123,12 +123,15 @@ func afterRefusal(of error, do func(s *spoiled, ctx context.Context, o market.Or
 
 // transfer makes the writes of a purchase without asking.
 func (s *spoiled) transfer(ctx context.Context, o market.Order) error {
-	_, err := s.Conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.HIncrBy(ctx, s.Keys.User(o.Seller), "funds", o.Price)
-		p.HIncrBy(ctx, s.Keys.User(o.Buyer), "funds", -o.Price)
-		p.SAdd(ctx, s.Keys.Inventory(o.Buyer), int64(o.Item))
-		p.ZRem(ctx, s.Keys.Market(), market.Member(o.Item, o.Seller))
-		return nil
-	})
+	_, err := s.Conn.TxPipelined(ctx, func(p redis.Pipeliner) error { return s.writes(ctx, p, o) })
 	return err
+}
+
+// writes are those of a purchase.
+func (s spoiler) writes(ctx context.Context, p redis.Pipeliner, o market.Order) error {
+	p.HIncrBy(ctx, s.Keys.User(o.Seller), "funds", o.Price)
+	p.HIncrBy(ctx, s.Keys.User(o.Buyer), "funds", -o.Price)
+	p.SAdd(ctx, s.Keys.Inventory(o.Buyer), int64(o.Item))
+	p.ZRem(ctx, s.Keys.Market(), market.Member(o.Item, o.Seller))
+	return nil
 }

@@ -65,7 +65,10 @@ type Market struct {
 	Traders []Trader
 	// Clients send a command again whose reply did not come, as client
 	// libraries do by default.
-	Resends bool
+	Resends     bool
+	BeginsLater bool // see explore.Program
+	// Each client buys from the other: they can wait for each other's accounts.
+	PayEachOther bool
 	// How many servers the locks have of their own, which may forget them; 0:
 	// they live in the market's.
 	LockServers int
@@ -107,8 +110,12 @@ func Markets() []Market {
 	}}
 
 	all := []Market{
-		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
+		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, BeginsLater: true},
 		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
+		{Name: "pay-each-other", Funds: 100, Listed: 2, PayEachOther: true, Traders: []Trader{
+			{Client: "Alice", Trades: []market.Order{trade(1, 3, 2)}},
+			{Client: "Bob", Trades: []market.Order{trade(2, 2, 3)}},
+		}},
 		{Name: "locks-apart", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 1},
 		{Name: "three-masters", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 3},
 		{Name: "relisted", Funds: 100, Listed: 1, Traders: []Trader{thereAndBack, bob}, Resends: true},
@@ -157,6 +164,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 		Lease:       m.Lease,
 		Reply:       m.Reply,
 		Resends:     m.Resends,
+		BeginsLater: m.BeginsLater,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.Seed(func(command ...any) { s.Do(command...) }, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
@@ -180,9 +188,22 @@ func (m Market) Seed(do func(command ...any), keys market.Keys) {
 func (m Market) listed() []market.Listing {
 	all := make([]market.Listing, m.Listed)
 	for i := range all {
-		all[i] = listing(trade(market.ItemID(i+1), seller, 0))
+		item := market.ItemID(i + 1)
+		all[i] = listing(trade(item, m.sellerOf(item), 0))
 	}
 	return all
+}
+
+// sellerOf is from whom an item is bought first.
+func (m Market) sellerOf(item market.ItemID) market.UserID {
+	for _, t := range m.Traders {
+		for _, o := range t.Trades {
+			if o.Item == item {
+				return o.Seller
+			}
+		}
+	}
+	return seller
 }
 
 func (m Market) accounts() int {
@@ -206,7 +227,7 @@ type trading struct {
 }
 
 func (r *trading) trial(open market.Open) *explore.Trial {
-	trial := &explore.Trial{Judge: r.judge, Vacuous: r.vacuous, State: nothingShared}
+	trial := &explore.Trial{Judge: r.judge, Vacuous: r.vacuous, State: r.state}
 	for _, t := range r.Traders {
 		c := &trader{Trader: t}
 		r.traders = append(r.traders, c)
@@ -216,21 +237,36 @@ func (r *trading) trial(open market.Open) *explore.Trial {
 	return trial
 }
 
-// nothingShared is the explore.Trial's State of clients that share nothing but servers:
-// what each was answered follows from the replies that it had.
-func nothingShared() string { return "" }
+// state is the explore.Trial's State of clients that share nothing but servers: what each was
+// answered follows from the replies that it had. Of faults that left no trace the judge asks
+// where clients pay each other.
+func (r *trading) state() string {
+	if r.PayEachOther && r.wasStruck() {
+		return "struck"
+	}
+	return ""
+}
+
+// wasStruck reports whether a fault has happened.
+func (r *trading) wasStruck() bool {
+	sees := func(c *trader) bool { return c.session != nil && c.session.Seen().Faults > 0 }
+	return slices.ContainsFunc(r.traders, sees)
+}
 
 type trader struct {
 	Trader
+	session *explore.Session // nil: it has not begun
 	ledger  market.Ledger
-	answers []string // to each trade
-	failed  error    // why it could not trade
+	answers []string      // to each trade
+	longest time.Duration // that it waited for an answer
+	failed  error         // why it could not trade
 }
 
 // run makes the client's purchaser, and trades for as long as the answer is yes.
 func (c *trader) run(
 	ctx context.Context, s *explore.Session, keys market.Keys, open market.Open,
 ) string {
+	c.session = s
 	purchaser, closer, err := open.For(ctx, market.Worker{
 		ClientEnv:   market.ClientEnv{Number: s.Number(), Dial: s.Connect, Now: s.Now},
 		LockServers: s.LockServers(),
@@ -271,7 +307,10 @@ func (c *trader) trade(
 ) (answer string) {
 	call, end := s.Call(ctx)
 	defer end()
+	began := time.Now()
 	_, err := deal(call, purchaser, o)
+	c.longest = max(c.longest, time.Since(began))
+
 	switch {
 	case s.Died():
 		err = errors.New("the client died")
@@ -318,7 +357,21 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 		found = r.judgeEnd(s)
 		r.judged[end.String()] = found
 	}
+	if r.waitedForEachOther() {
+		found = append(slices.Clone(found), verify.Violation{
+			Harm: verify.WaitForEachOther,
+			Text: "each has waited for longer than a lease, until both have given up, and nothing happened",
+		})
+	}
 	return found
+}
+
+// waitedForEachOther reports whether clients that pay each other have all given up while
+// nothing struck them. Each could have bought: none waits for what another one has sold.
+func (r *trading) waitedForEachOther() bool {
+	hasGivenUp := func(c *trader) bool { return len(c.answers) > 0 && c.answers[0] != yes && c.longest > r.Lease }
+	hasNot := func(c *trader) bool { return !hasGivenUp(c) }
+	return r.PayEachOther && !r.wasStruck() && !slices.ContainsFunc(r.traders, hasNot)
 }
 
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
@@ -358,6 +411,11 @@ func (m Market) Audit(
 	var first market.Ledger
 	first.Minted(1, seller, nil)
 	for _, l := range m.listed() {
+		if l.Seller != seller { // all items are minted by one: this one was then given away
+			given := market.Order{Item: l.Item, Seller: seller, Buyer: l.Seller}
+			first.Listed(listing(given), nil)
+			first.Purchased(given, nil)
+		}
 		first.Listed(l, nil)
 	}
 	opening := market.Opening{Accounts: m.accounts(), Funds: m.Funds}
@@ -436,13 +494,15 @@ func WithDefaults(
 func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
 	protects := spec.Strategy().Protects
 	protected, promise := protects.Items, "no item is sold twice, and no coin is lost"
-	if strings.HasPrefix(m.Name, "one-account") {
+	if m.PayEachOther || strings.HasPrefix(m.Name, "one-account") {
 		protected, promise = protects.Accounts, "an account that several spend from is not overdrawn"
 	}
 
 	_, locks := spec.Lock()
 	lockPromises := spec.Promises()
 	switch {
+	case f.Harm == verify.WaitForEachOther: // which no lock promises to prevent
+		return ""
 	case !protected || locks && !lockPromises.Exclusive:
 		return ""
 	case struckOnlyBy(f), !locks && struckOnlyBy(f, explore.Pause, explore.Die):

@@ -21,7 +21,7 @@ func (e *explorer) options(w *world) []search.Choice {
 			options = slices.Concat(options, w.wakes(1), w.arrivals())
 			options = append(options, e.within(w, w.stayLate())...)
 		}
-		return slices.Concat(options, e.serverFaults(w), e.betweenRequests(w))
+		return slices.Concat(options, e.within(w, w.laterBegins()), e.serverFaults(w), e.betweenRequests(w))
 	}
 
 	options = slices.Concat(w.wakes(1), w.arrivals())
@@ -30,6 +30,25 @@ func (e *explorer) options(w *world) []search.Choice {
 		options = append(options, search.Choice{What: search.TimePass})
 	}
 	return append(options, e.inQuiet(w, options)...)
+}
+
+// laterBegins are the choices that a client begins only when a lease has passed, as one does
+// that comes by then: else time passes only when nobody can go on, and one that gives up at
+// once would never meet what has expired. They come before all others, in the order of the
+// clients, and one client at least begins at once.
+func (w *world) laterBegins() (options []search.Choice) {
+	isAnother := func(c search.Choice) bool { return c.What != search.Later }
+	if !w.program.BeginsLater || slices.ContainsFunc(w.steps, isAnother) || len(w.steps)+1 >= len(w.clients) {
+		return nil
+	}
+	first := 0
+	if n := len(w.steps); n > 0 {
+		first = w.steps[n-1].N + 1
+	}
+	for i := first; i < len(w.clients); i++ {
+		options = append(options, search.Choice{What: search.Later, N: i, Preempt: true})
+	}
+	return options
 }
 
 // betweenRequests are the faults that strike no request.

@@ -61,6 +61,9 @@ type Program struct {
 	// client libraries do.
 	Resends  bool
 	Observed bool // Session.Seen is asked for
+	// A client may begin only when a lease has passed, which counts as a preemption: it then
+	// meets what has expired by that time, though it would have given up at once.
+	BeginsLater bool
 	// OnFound is called for the first schedule to each harm when it is found, and
 	// OnProgress every 10 s of real time with what is known by then. Both are called between
 	// two schedules, and the search waits for them. They may be nil.

@@ -28,6 +28,7 @@ var kinds = map[Fault]kind{
 	search.Arrive:   {change: true, executes: true, shows: "*comes late, and is executed*"},
 	search.TimePass: {happen: (*world).letTimePass},
 	search.CutShort: {turn: true, happen: (*world).lose},
+	search.Later:    {change: true, happen: (*world).beginLater},
 
 	Pause: {turn: true, change: true, happen: (*world).pause},
 	Die:   {turn: true, change: true, executes: true, shows: "*executed, then the client dies*"},
@@ -153,10 +154,23 @@ func (w *world) pause(c search.Choice, _ *request) {
 	w.clients[c.N].pauses++
 }
 
+// beginLater has a client begin as if it had been paused since its start.
+func (w *world) beginLater(c search.Choice, _ *request) {
+	w.clients[c.N].later = true
+	w.clients[c.N].paused = time.Now()
+}
+
 func (w *world) wake(c search.Choice, _ *request) {
-	slept := time.Since(w.clients[c.N].paused).Round(time.Millisecond)
-	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
-	w.clients[c.N].paused = time.Time{}
+	woken := w.clients[c.N]
+	does := "*wakes after %s*"
+	if woken.later {
+		does = "*begins only now, after %s*"
+	}
+	slept := time.Since(woken.paused).Round(time.Millisecond)
+	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf(does, slept)}, nil)
+
+	woken.paused = time.Time{}
+	woken.later = false
 }
 
 // letTimePass waits until a client sends something or, where all others wait for one, until

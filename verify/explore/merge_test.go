@@ -33,13 +33,15 @@ var ops = []op{
 type script struct {
 	clients  [][]op
 	observed bool
-	locks    int // lock servers: all is then done at the first
+	locks    int  // lock servers: all is then done at the first
+	later    bool // see Program.BeginsLater
 }
 
 func drawScript(t *rapid.T) (p script) {
 	for i := range 2 {
 		p.clients = append(p.clients, rapid.SliceOfN(rapid.SampledFrom(ops), 1, 3).Draw(t, strconv.Itoa(i)))
 	}
+	p.later = rapid.Bool().Draw(t, "later")
 	return p
 }
 
@@ -51,6 +53,7 @@ type ends map[string]bool
 func (p script) program(all ends) Program {
 	return Program{
 		Name: "ops", Subject: "own", Lease: 100 * time.Millisecond, Observed: p.observed, LockServers: p.locks,
+		BeginsLater: p.later,
 		Begin: func(*Server) *Trial {
 			shared := ""
 			told := make([]string, len(p.clients))

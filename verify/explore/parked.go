@@ -114,7 +114,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	if limit > 0 {
 		p.until = time.Now().Add(limit)
 		if r.client == nobody { // the world may not look while the search itself waits
-			time.AfterFunc(limit, s.expire)
+			time.AfterFunc(limit, func() { s.expire() })
 		}
 	}
 	s.parking.Lock()
@@ -143,8 +143,8 @@ func (s *Server) unpark() {
 	}
 }
 
-// expire answers the requests whose time-out has come.
-func (s *Server) expire() {
+// expire answers the requests whose time-out has come, and reports whether there were any.
+func (s *Server) expire() (answered bool) {
 	s.parking.Lock()
 	defer s.parking.Unlock()
 	s.parked = slices.DeleteFunc(s.parked, func(p *parked) bool {
@@ -153,9 +153,11 @@ func (s *Server) expire() {
 			p.answer = nil
 			p.peer.WriteNull()
 			p.answered()
+			answered = true
 		}
 		return late
 	})
+	return answered
 }
 
 func (p *parked) answered() {

@@ -92,6 +92,12 @@ func (s *Session) Died() bool {
 	return s.world.clients[s.client].died
 }
 
+// Goroutines are those that the client has, and those that they have started, by their stacks.
+// To look at them stops the process for a moment: not in each schedule.
+func (s *Session) Goroutines() map[string]int {
+	return s.world.goroutines(s.world.trial.Clients[s.client].Name)
+}
+
 // Seen is what the servers of the locks have seen of a client so far, in a
 // program that is Observed.
 type Seen struct {

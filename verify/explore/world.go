@@ -69,6 +69,7 @@ type client struct {
 	outcome     string // what Client.Do has returned
 	ended, died bool
 	paused      time.Time // since when; zero: it is not
+	later       bool      // it is paused because it begins later: see search.Later
 	pauses      int       // so far
 	readsClock  bool
 	clock       time.Duration  // that its clock is ahead; below 0: behind
@@ -243,8 +244,14 @@ func (w *world) delayed(i int) (all []*request) {
 // expire notes which clients have given up waiting for a late request, and loses
 // requests that are too old to arrive.
 func (w *world) expire() {
+	answered := false
 	for _, s := range w.servers {
-		s.expire()
+		answered = s.expire() || answered
+	}
+	if answered { // who waited goes on before anything is chosen
+		w.beginStep(ofTime, int(time.Since(w.begin)), 1)
+		w.settle()
+		w.noteDraws()
 	}
 
 	now := time.Now()
@@ -373,22 +380,31 @@ const labelOf = " of "
 // frames are those of a stack, after their addresses.
 var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 
+// goroutines are those of a client that run or wait, by their stacks.
+func (w *world) goroutines(client string) map[string]int {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
+	found := map[string]int{}
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		if !strings.Contains(group, w.label(client)) {
+			continue
+		}
+		stack, n := "", 1
+		for _, frame := range frames.FindAllStringSubmatch(group, -1) {
+			stack += frame[1]
+		}
+		_, _ = fmt.Sscanf(group, "%d @", &n) // the first group of a profile has its title there: one
+		found[stack] += n
+	}
+	return found
+}
+
 // leftBehind names a client of which a goroutine still runs, with the goroutine's
 // stack. Empty: there is none.
 func (w *world) leftBehind() string {
-	var profile bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
-	for group := range strings.SplitSeq(profile.String(), "\n\n") {
-		for _, c := range w.trial.Clients {
-			if !strings.Contains(group, w.label(c.Name)) {
-				continue
-			}
-
-			stack := c.Name + ", in\n"
-			for _, frame := range frames.FindAllStringSubmatch(group, -1) {
-				stack += frame[1]
-			}
-			return stack
+	for _, c := range w.trial.Clients {
+		for stack := range w.goroutines(c.Name) {
+			return c.Name + ", in\n" + stack
 		}
 	}
 	return ""

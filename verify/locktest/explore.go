@@ -55,6 +55,8 @@ var sharedWorks = []work{
 //     and nothing strikes: for two leases and its longest wait between two tries, or
 //     for half a lease if it waits for a message; or a fresh client does not get in
 //     within two leases of the end,
+//   - two clients that have each taken something for the lock wait until they give up
+//     ([verify.WaitForEachOther]), though nobody is inside and nothing strikes,
 //   - a client still renews a lock, or changes another thing, within a lease of its last
 //     release, or refusal, though nothing strikes in that time ([verify.StillRenews]).
 //
@@ -63,6 +65,9 @@ var sharedWorks = []work{
 // until its lease ends ([verify.Orphaned]): no lock that expires prevents it. Servers forget
 // locks only if b.Kinds names that fault. A schedule is given up if time has to pass while a
 // goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
+//
+// The log has the stacks of goroutines that a client still has a lease after its last release,
+// and did not have when its lock had been opened, where nothing has struck.
 //
 // There are several such programs, and b bounds the search of each. A search ends shortly
 // before the deadline of the test, which go test -timeout sets, or after b.Time. The test
@@ -133,11 +138,29 @@ func search(
 			found(w, f)
 		}
 	}
-	return suite.Search(t, explore.Program{
-		Name:     w.program,
-		Subject:  t.Name(),
-		Masters:  true,
-		Observed: true,
-		Begin:    func(*explore.Server) *explore.Trial { return newExploring(open, w).trial() },
-	}, b, tell)
+
+	left := map[string]string{} // by stack: whose it is
+	p := program(t.Name(), open, w, func(client, stack string) { left[stack] = client })
+	defer func() {
+		for stack, client := range left {
+			t.Logf("%s: a lease after its last release %s still has a goroutine that it did not have before, in\n%s",
+				w.program, client, stack)
+		}
+	}()
+	return suite.Search(t, p, b, tell)
+}
+
+// program is what clients of a lock do. Its first schedule, in which nothing strikes, tells
+// onLeft of goroutines that stay.
+func program(subject string, open Open, w work, onLeft func(client, stack string)) explore.Program {
+	isFirst := true
+	begin := func(*explore.Server) *explore.Trial {
+		e := newExploring(open, w)
+		if isFirst {
+			e.onLeft = onLeft
+		}
+		isFirst = false
+		return e.trial()
+	}
+	return explore.Program{Name: w.program, Subject: subject, Masters: true, Observed: true, Begin: begin}
 }

@@ -1,11 +1,15 @@
 package locktest
 
 import (
+	"context"
+	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -64,3 +68,33 @@ func TestExplore(t *testing.T) {
 		})
 	}
 }
+
+// Goroutines that a client has after its last release, and did not have before its first take,
+// are told with their stacks.
+func TestGoroutinesThatStayAreTold(t *testing.T) {
+	suite.SearchesAlone(t)
+	sound := own(setPX, compareAndDelete)
+	leaks := func(life context.Context, w Worker) (Lock, io.Closer, error) {
+		locks, closer, err := sound(life, w)
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			go waitsForTheEnd(life)
+			return locks(ctx, name)
+		}, closer, err
+	}
+
+	for name, open := range map[string]Open{"sound": sound, "leaks": leaks} {
+		left := map[string]bool{}
+		p := program(t.Name(), open, works[0], func(client, stack string) { left[client+" "+stack] = true })
+		if _, err := explore.Search(t.Context(), p, explore.Bounds{}); err != nil {
+			t.Fatal(err)
+		}
+
+		isLeak := func(stack string) bool { return strings.Contains(stack, "waitsForTheEnd") }
+		told := slices.Collect(maps.Keys(left))
+		if leaked := slices.ContainsFunc(told, isLeak); leaked != (name == "leaks") || len(told) > 0 != leaked {
+			t.Errorf("%s: %q", name, told)
+		}
+	}
+}
+
+func waitsForTheEnd(life context.Context) { <-life.Done() }

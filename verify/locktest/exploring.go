@@ -66,6 +66,9 @@ type exploring struct {
 	found    []verify.Violation
 	err      error             // why a client did not lock
 	closers  redisconn.Closers // of the clients, for when all have ended
+	// Is told which goroutines a client still has a lease after its last release, and had not
+	// when it had opened its lock; nil: nobody asks.
+	onLeft func(client, stack string)
 }
 
 // state is all that the clients' memories have of each other: see explore.Trial. What Seen
@@ -145,6 +148,10 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		e.update(func() { e.err = err })
 		return "could not open its lock: " + err.Error()
 	}
+	var opened map[string]int
+	if e.onLeft != nil {
+		opened = s.Goroutines()
+	}
 
 	// The client that is to meet the other one at its release is the one that was chosen last.
 	if e.work.meet && w.Number > 0 {
@@ -170,7 +177,21 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		}
 	}
 	e.lingers(ctx, s, w.Name)
+	if e.onLeft != nil {
+		e.tellLeft(s, w.Name, opened)
+	}
 	return fmt.Sprintf("has locked %d times", locked)
+}
+
+// tellLeft tells of the goroutines that a client has now, and had not when it had opened its
+// lock. Its own stands elsewhere by now.
+func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]int) {
+	for stack, n := range s.Goroutines() {
+		isOwn := strings.Contains(stack, "locktest.(*exploring).tellLeft")
+		if n > opened[stack] && !isOwn {
+			e.update(func() { e.onLeft(name, stack) })
+		}
+	}
 }
 
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
@@ -217,7 +238,9 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Work
 	there *stay, unlock func(context.Context) error, err error) {
 	call, end := s.Call(ctx)
 	defer end()
-	bounded, cancel := context.WithTimeout(call, lockTimeout)
+	// Two who give up at one instant would have their goroutines run in either order.
+	patience := lockTimeout + time.Duration(w.Number)*time.Millisecond
+	bounded, cancel := context.WithTimeout(call, patience)
 	defer cancel()
 	a := &attempt{Session: s, began: time.Now(), before: s.Seen(), gap: lease / 3}
 	defer e.update(func() { delete(e.taking, w.Name) })

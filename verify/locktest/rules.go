@@ -65,8 +65,9 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	a.gap = max(a.gap, seen.Gap)
 	a.listened = a.listened || seen.Listened
 	a.calls = false
-	for _, other := range e.taking {
-		if other.calls && !other.Seen().Changed.IsZero() {
+	for other, attempt := range e.taking {
+		if attempt.calls && !attempt.Seen().Changed.IsZero() {
+			e.waitForEachOther(a, attempt, name+" and "+other)
 			return
 		}
 	}
@@ -91,6 +92,20 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	case gotIn && long > lease/2+a.gap && !a.listened && !e.someoneDied():
 		e.found = append(e.found, verify.Violation{Harm: verify.Orphaned, Text: fmt.Sprintf(
 			"%s has waited for %s for a lock that nobody had", name, long.Round(time.Millisecond))})
+	}
+}
+
+// waitForEachOther judges whether an attempt that has just ended and another one that goes on
+// have both taken something of the lock, and wait for the rest of it. It needs e.mu.
+func (e *exploring) waitForEachOther(a, other *attempt, names string) {
+	seen := a.Seen()
+	if len(e.inside) > 0 || seen.Changed.IsZero() || seen.Faults > 0 {
+		return
+	}
+	since := slices.MaxFunc([]time.Time{seen.Changed, other.Seen().Changed, e.free}, time.Time.Compare)
+	if long := time.Since(since); long > 2*e.longest+max(a.gap, other.Seen().Gap) {
+		e.found = append(e.found, verify.Violation{Harm: verify.WaitForEachOther, Text: fmt.Sprintf(
+			"%s have each taken something for the lock, and neither gets in for %s", names, long.Round(time.Millisecond))})
 	}
 }
 

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	mathrand "math/rand/v2"
 	"slices"
@@ -204,6 +205,48 @@ func unlockUnderTake(detached bool) Open {
 	}
 }
 
+// twoKeys is a lock of two keys, which a client takes in its own turn or all in one order, and
+// whose second it waits for with the first in hand. It renews what it has
+// (blnkfinance/blnk, issue 244).
+func twoKeys(inTurn bool) Open {
+	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			keys := []string{name + ":a", name + ":b"}
+			if inTurn && w.Number == 1 {
+				slices.Reverse(keys)
+			}
+			token := rand.Text()
+			holds, stop := context.WithCancel(life)
+			go func() {
+				for locking.Sleep(holds, w.TTL/3, nil) == nil {
+					for _, key := range keys {
+						_ = renewed.Run(holds, rdb, []string{key}, token, w.TTL.Milliseconds()).Err()
+					}
+				}
+			}()
+
+			unlock := func(ctx context.Context) (err error) {
+				stop()
+				for _, key := range keys {
+					err = errors.Join(err, compareAndDelete(ctx, rdb, key, token, w))
+				}
+				return err
+			}
+			for _, key := range keys {
+				err := setPX(ctx, rdb, key, token, w)
+				for err == errHeld && locking.Sleep(ctx, w.TTL/2, nil) == nil {
+					err = setPX(ctx, rdb, key, token, w)
+				}
+				if err != nil {
+					return nil, errors.Join(err, unlock(context.WithoutCancel(ctx)))
+				}
+			}
+			return unlock, nil
+		}, rdb, nil
+	}
+}
+
 // renewedForUsers is a lock that says no if its user has given up meanwhile. It then keeps what
 // it has taken, and renews it, or gives it back.
 func renewedForUsers(givesBack bool) Open {
@@ -296,6 +339,8 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 		"again after cancel":     {released(false), verify.NoHarm, gaveUp},
 		"keeps what it denies":   {renewedForUsers(false), verify.LockedOut, gaveUp},
 		"gives back":             {renewedForUsers(true), verify.NoHarm, gaveUp},
+		"two keys in turn":       {twoKeys(true), verify.WaitForEachOther, explore.Bounds{Preemptions: 1}},
+		"two keys in one order":  {twoKeys(false), verify.NoHarm, explore.Bounds{Preemptions: 1}},
 		"unlock under ended ctx": {unlockUnderTake(false), verify.ReleasedNothing, explore.Bounds{}},
 		"detached from its end":  {unlockUnderTake(true), verify.NoHarm, none},
 	} {
