@@ -42,7 +42,8 @@ func readExplored(t *testing.T, path string) []findings.Exploration {
 // -update it is written there.
 func TestExploredInPages(t *testing.T) {
 	all, masters := readExplored(t, "explored/explored.json"), readExplored(t, "explored/redlock.json")
-	for _, e := range slices.Concat(all, masters) {
+	givenUp := readExplored(t, "explored/cancel.json")
+	for _, e := range slices.Concat(all, masters, givenUp) {
 		if e.Broken != "" { // docs/explored.md says that there is none
 			t.Errorf("%s in %s breaks %q", e.Scheme, e.Program, e.Broken)
 		}
@@ -52,6 +53,7 @@ func TestExploredInPages(t *testing.T) {
 	inPage(t, "../docs/explored.md", "explored: table", folded(
 		fmt.Sprintf("All %d searches", len(all)), exploredTable(all)))
 	inPage(t, "../docs/explored.md", "explored: after-unknown", afterUnknown(all))
+	inPage(t, "../docs/explored.md", "explored: cancel", cancelled(givenUp))
 	inPage(t, "../docs/explored.md", "explored: late", folded("The schedule, request by request", replayed(t, all, late)))
 	inPage(t, "../docs/faults.md", "explored: schemes", folded("Each scheme, with its harms and its bounds", schemes(all)))
 	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
@@ -192,6 +194,34 @@ func perScheme(all []findings.Exploration) (schemes [][]findings.Exploration) {
 		schemes[last] = append(schemes[last], e)
 	}
 	return schemes
+}
+
+// cancelled says what was found where calls are given up, and nothing else strikes.
+func cancelled(all []findings.Exploration) string {
+	var harmed, anyway, unexplored []string
+	nothing, schedules := 0, 0
+	for _, e := range all {
+		switch {
+		case e.Why != "":
+			unexplored = append(unexplored, e.Scheme)
+		case e.Harm == "":
+			nothing++
+			schedules += e.Schedules
+		case e.Faults == 0:
+			anyway = append(anyway, "`"+e.Scheme+"`")
+		default:
+			harmed = append(harmed, fmt.Sprintf("| %s | %s | (%s, %d) |", e.Scheme, e.Harm, e.WithinPreemptions(), e.Faults))
+		}
+	}
+
+	table := ""
+	if len(harmed) > 0 {
+		table = "| scheme | harm | (p, f) |\n|:--|:--|:--|\n" + strings.Join(harmed, "\n") + "\n\n"
+	}
+	return table + fmt.Sprintf("- nothing with %d schemes, in %s schedules;\n"+
+		"- harm with %d, which do it without a fault too: %s;\n"+
+		"- harm by a call that is given up, with %d; not explored: %d.\n",
+		nothing, view.Number(float64(schedules), runs.Plain), len(anyway), and(anyway), len(harmed), len(unexplored))
 }
 
 // leastHarmed are the schemes that two scenarios at most harm, and how the others fared.
