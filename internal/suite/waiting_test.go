@@ -155,3 +155,45 @@ func TestExploreFindsThoseWhoWaitForEachOther(t *testing.T) {
 		}
 	}
 }
+
+// givesUp buys by a script, and closes its connections when the call ends, as go-redis does not.
+// It then says that nothing was sent, unless it is honest.
+func givesUp(honest bool) buy {
+	return func(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
+		bought := make(chan error, 1)
+		go func() { bought <- scripted(context.WithoutCancel(ctx), rdb, s, o) }()
+		select {
+		case err := <-bought:
+			return err
+		case <-ctx.Done():
+		}
+
+		err := errors.Join(ctx.Err(), rdb.Close(), <-bought)
+		if honest {
+			return err
+		}
+		return errors.Join(market.ErrNotSent, err)
+	}
+}
+
+// A call that is given up strikes a purchase, and shows who says no though the order was
+// executed.
+func TestExploreFindsWhoSaysNoToACallThatIsGivenUp(t *testing.T) {
+	for _, honest := range []bool{false, true} {
+		SearchesAlone(t)
+		program := Markets()[0].Program(t.Name(), purchaseOver(t, redis.Options{MaxRetries: -1}, givesUp(honest)))
+		r, err := explore.Search(t.Context(), program, explore.Bounds{
+			Preemptions: explore.Unbounded, Faults: 1, Kinds: []explore.Fault{explore.Cancel},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		switch {
+		case honest && len(r.Found) > 0:
+			t.Errorf("who says what it knows: %s", r)
+		case !honest && (len(r.Found) != 1 || r.Found[0].Harm != verify.ToldNo || r.Found[0].Faults != 1):
+			t.Errorf("who says no: %s", r)
+		}
+	}
+}

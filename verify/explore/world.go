@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -384,16 +385,19 @@ var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 func (w *world) goroutines(client string) map[string]int {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
+
+	_, groups, _ := strings.Cut(profile.String(), "\n") // after the title
 	found := map[string]int{}
-	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+	for group := range strings.SplitSeq(groups, "\n\n") {
 		if !strings.Contains(group, w.label(client)) {
 			continue
 		}
-		stack, n := "", 1
+		stack := ""
 		for _, frame := range frames.FindAllStringSubmatch(group, -1) {
 			stack += frame[1]
 		}
-		_, _ = fmt.Sscanf(group, "%d @", &n) // the first group of a profile has its title there: one
+		count, _, _ := strings.Cut(group, " ")
+		n, _ := strconv.Atoi(count) // as pprof writes it: "3 @ 0x..."
 		found[stack] += n
 	}
 	return found

@@ -2,6 +2,8 @@ package locktest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,9 +144,9 @@ func search(
 	left := map[string]string{} // by stack: whose it is
 	p := program(t.Name(), open, w, func(client, stack string) { left[stack] = client })
 	defer func() {
-		for stack, client := range left {
+		for _, stack := range slices.Sorted(maps.Keys(left)) {
 			t.Logf("%s: a lease after its last release %s still has a goroutine that it did not have before, in\n%s",
-				w.program, client, stack)
+				w.program, left[stack], stack)
 		}
 	}()
 	return suite.Search(t, p, b, tell)
