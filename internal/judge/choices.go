@@ -30,7 +30,7 @@ func (s *schedule) pending() []string {
 
 // canGoOn reports whether a client can go on: a request waits, or it may leave.
 func (s *schedule) canGoOn(c *client) bool {
-	return c.runs() && (len(c.waiting) > 0 || s.mayLeave(c))
+	return c.runs() && !c.putOff && (len(c.waiting) > 0 || s.mayLeave(c))
 }
 
 // mayLeave reports whether a client holds the lock, and has nothing more to do with it.
@@ -82,6 +82,7 @@ func (s *schedule) options() (options []search.Choice) {
 	if len(options) > 0 { // else time is to pass
 		options = append(options, s.cancelsWaiting()...)
 	}
+	options = append(options, s.beginsLater()...)
 
 	for i, c := range s.clients {
 		if s.mayWake(c) {
@@ -109,6 +110,22 @@ func (s *schedule) faults(c *client) (options []search.Choice) {
 	return options
 }
 
+// beginsLater are the choices that a buyer begins only after a lease has passed in which
+// nobody could go on: what another one has reserved may have run out by then. Who waits for
+// a lock comes after a lease anyway. They are there at the first point alone: that nothing of
+// the buyer is let through before is the same whenever it is chosen.
+func (s *schedule) beginsLater() (options []search.Choice) {
+	if s.shop == nil || len(s.steps) > 0 {
+		return nil
+	}
+	for _, c := range s.clients {
+		if s.canGoOn(c) && s.canGoOn(s.clients[1-c.number]) {
+			options = append(options, search.Choice{What: search.Later, N: c.number, Preempt: true})
+		}
+	}
+	return options
+}
+
 // mayWake reports whether a client is stopped, and may go on: at once if the other has got
 // in meanwhile, else after a lease if the other can do something or has ended, and
 // after four leases in any case.
@@ -131,7 +148,7 @@ func (s *schedule) mayWake(c *client) bool {
 func (s *schedule) do(choice search.Choice) {
 	s.steps = append(s.steps, choice)
 	c := s.clients[choice.N]
-	if choice.What != search.Arrive {
+	if choice.What != search.Arrive && choice.What != search.Later {
 		s.running = choice.N
 	}
 	if choice.IsFault() || choice.What == search.Wake || choice.What == search.Arrive {
@@ -147,6 +164,9 @@ func (s *schedule) do(choice search.Choice) {
 		s.delay(c)
 	case search.Arrive:
 		s.arrive(c)
+	case search.Later:
+		s.diagram.add(c.number, "*begins only after a lease*", "")
+		c.putOff = true
 	case explore.Lose:
 		h := s.takeRequest(c)
 		s.referee.sends(c.number, identity(h))
@@ -284,7 +304,12 @@ func (s *schedule) passTime() bool {
 	}
 
 	for _, c := range s.clients {
-		if s.canGoOn(c) && s.polls(c) && s.pollIsDue(c) {
+		switch {
+		case c.putOff && time.Since(s.lastChoice) > s.lease*11/10:
+			c.putOff = false
+			s.idle.changed() // leases have ended
+			return true
+		case s.canGoOn(c) && s.polls(c) && s.pollIsDue(c):
 			s.poll(c)
 			return true
 		}

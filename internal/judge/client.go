@@ -23,6 +23,7 @@ type client struct {
 	waiting     []*wire.Held // requests at its gate
 	late        []*wire.Held // requests that are on their way for long
 	pausedSince time.Time    // zero: it is not stopped
+	putOff      bool         // it begins only after a lease has passed
 }
 
 // An event is what a client has done: a request waits at its gate, or its program has

@@ -66,6 +66,9 @@ func adapt(kind string) {
 	case "buy", "buy late", "buy again", "buy one item":
 		buys(ctx, rdb, kind)
 		return
+	case "buy reserved", "buy reserved, compares":
+		buysReserved(ctx, rdb, kind != "buy reserved")
+		return
 	case "cancel", "cancel stays", "cancel renews", "cancel forgets":
 		adaptCancellable(kind)
 		return

@@ -39,7 +39,7 @@ const (
 	acquiring phase = iota // or buying
 	holding
 	releasing
-	unreleased // its release was cancelled, may have been executed, and is to be repeated
+	unreleased // its release has failed, may have been executed, and is to be repeated
 	ended      // or dead
 )
 
@@ -61,7 +61,7 @@ type claim struct {
 	sentBeforePause time.Time
 
 	cancelled bool // the call that is under way
-	// An earlier release of what it now releases was cancelled: it may have freed the lock.
+	// An earlier release of what it now releases has failed: it may have freed the lock.
 	repeats bool
 }
 
@@ -137,13 +137,20 @@ func (r *referee) cancelsCall(client int) {
 	r.cancels++
 }
 
-// failsToRelease notes that a release was cancelled, and does not say what it has done.
+// repeatsRelease reports whether a release that has failed is to be repeated: once, as
+// documentation tells users, and again if it was cancelled.
+func (r *referee) repeatsRelease(client int) bool {
+	c := r.claims[client]
+	return c.cancelled || !c.repeats
+}
+
+// failsToRelease notes that a release has failed, and does not say what it has done.
 // From now on the client is not inside: it may have freed the lock. Nor is another one kept
 // out before it has released again: it may still hold the lock, and renew it.
 func (r *referee) failsToRelease(client int) {
 	c := r.claims[client]
 	r.lastReleased = c.name
-	r.unanswered = true
+	r.unanswered = r.unanswered || c.cancelled
 	c.phase = unreleased
 }
 

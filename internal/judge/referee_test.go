@@ -94,3 +94,30 @@ func TestReferee(t *testing.T) {
 		}
 	}
 }
+
+// A release that fails is repeated once, as documentation tells users, and one that was
+// cancelled as often as that happens.
+func TestAReleaseThatFailsIsRepeatedOnce(t *testing.T) {
+	w := &world{leastLease: time.Hour, tested: map[string]bool{}, clients: []*client{{}, {}}}
+	r := newReferee(w)
+	r.sends(0, "SET lock")
+	r.acquires(0, "")
+
+	r.leaves(0)
+	if !r.repeatsRelease(0) {
+		t.Error("a release that has failed is not repeated")
+	}
+	r.failsToRelease(0)
+	if r.unanswered {
+		t.Error("no call was cancelled")
+	}
+
+	r.leaves(0)
+	if r.repeatsRelease(0) {
+		t.Error("a release is repeated without end")
+	}
+	r.cancelsCall(0)
+	if !r.repeatsRelease(0) {
+		t.Error("a cancelled release is not repeated")
+	}
+}

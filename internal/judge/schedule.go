@@ -52,6 +52,7 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.waiting = nil
 		c.late = nil
 		c.pausedSince = time.Time{}
+		c.putOff = false
 		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
 	}
 	now := time.Now()
@@ -238,11 +239,11 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 }
 
 // hearRelease notes what a client says of its release. It locks again if that is left, or
-// releases again if the release was cancelled.
+// releases again if the release has failed.
 func (s *schedule) hearRelease(c *client, answer program.Output) {
 	s.showAnswer(c, answer)
 	failed := answer.Expect(program.ReleaseFailures) == nil
-	if failed && s.claim(c).cancelled {
+	if failed && s.referee.repeatsRelease(c.number) {
 		s.referee.failsToRelease(c.number)
 		return
 	}
