@@ -79,6 +79,7 @@ func (s *schedule) options() (options []search.Choice) {
 			options = append(options, s.faults(c)...)
 		}
 	}
+	options = append(options, s.renewals(len(options) > 0)...)
 	if len(options) > 0 { // else time is to pass
 		options = append(options, s.cancelsWaiting()...)
 	}
@@ -155,13 +156,17 @@ func (s *schedule) do(choice search.Choice) {
 		s.idle.changed()
 	}
 
+	if choice.What == search.Renew || isRenewalStruck(choice) {
+		s.renew(c, choice)
+		return
+	}
 	switch explore.Fault(choice.What) {
 	case explore.Pause:
 		s.pause(c)
 	case search.Wake:
 		s.wake(c)
 	case explore.Late:
-		s.delay(c)
+		s.delay(c, s.takeRequest(c))
 	case search.Arrive:
 		s.arrive(c)
 	case search.Later:
@@ -170,9 +175,9 @@ func (s *schedule) do(choice search.Choice) {
 	case explore.Lose:
 		h := s.takeRequest(c)
 		s.referee.sends(c.number, identity(h))
-		s.deliver(c, h, "*executed, the reply is lost*", h.Lose)
+		s.deliver(c, h, lostReply, h.Lose)
 	case explore.Die:
-		s.die(c)
+		s.dieNext(c)
 	case explore.Cancel:
 		s.cancel(c, choice.At == requestLost)
 	default:
@@ -180,24 +185,35 @@ func (s *schedule) do(choice search.Choice) {
 	}
 }
 
+// lostReply is drawn in place of a reply that is lost.
+const lostReply = "*executed, the reply is lost*"
+
+// pause stops a client. Renewals that it has sent before pass.
 func (s *schedule) pause(c *client) {
+	for len(c.renewals) > 0 {
+		s.passRenewal(c)
+	}
 	s.diagram.add(c.number, "*pauses*", "")
 	c.pausedSince = time.Now()
 	s.referee.pauses(c.number)
 	c.process.Pause()
 }
 
+// wake has a client go on. A renewal that was due meanwhile is awaited: whether it was
+// sent before what is chosen next would be chance.
 func (s *schedule) wake(c *client) {
 	pause := time.Since(c.pausedSince).Round(time.Millisecond)
 	s.diagram.add(c.number, fmt.Sprintf("*wakes after %s*", pause), "")
 	c.pausedSince = time.Time{}
 	s.idle.restart(c.number)
 	c.process.Resume()
+	if len(s.renewing.requests) > 0 && s.claim(c).phase == holding {
+		s.awaitRenewal(c, s.renewing.every/2)
+	}
 }
 
 // delay breaks the connection of a request, which stays on its way.
-func (s *schedule) delay(c *client) {
-	h := s.takeRequest(c)
+func (s *schedule) delay(c *client, h *wire.Held) {
 	s.diagram.addRequest(c.number, h, "*on its way for long, the connection breaks*")
 	c.late = append(c.late, h)
 	s.idle.reacts(c.number, true)
@@ -213,11 +229,22 @@ func (s *schedule) arrive(c *client) {
 	s.idle.reacts(c.number, false)
 }
 
-// die kills a client, after its request was executed.
-func (s *schedule) die(c *client) {
-	s.referee.dies(c.number)
+// dieNext kills a client, after the request that it sends next.
+func (s *schedule) dieNext(c *client) {
 	if len(c.waiting) > 0 {
-		h := s.takeRequest(c)
+		s.die(c, s.takeRequest(c))
+		return
+	}
+	s.die(c, nil)
+}
+
+// die kills a client, after a request was executed, if there is one.
+func (s *schedule) die(c *client, h *wire.Held) {
+	s.referee.dies(c.number)
+	for len(c.renewals) > 0 { // it has sent them
+		s.passRenewal(c)
+	}
+	if h != nil {
 		s.deliver(c, h, "*executed, then the client dies*", h.Lose)
 	} else {
 		s.diagram.add(c.number, "*dies*", "")
@@ -226,6 +253,7 @@ func (s *schedule) die(c *client) {
 	c.kill()
 	s.referee.ends(c.number)
 	c.waiting = nil
+	c.renewals = nil
 }
 
 // goOn delivers the next request of a client, or has it leave if none waits.

@@ -24,6 +24,9 @@ type client struct {
 	late        []*wire.Held // requests that are on their way for long
 	pausedSince time.Time    // zero: it is not stopped
 	putOff      bool         // it begins only after a lease has passed
+	renewals    []heldRenewal
+	renewed     bool            // by a choice, since it has acquired the lock
+	others      map[string]bool // its renewals of other locks, which it does not hold any more
 }
 
 // An event is what a client has done: a request waits at its gate, or its program has

@@ -287,8 +287,8 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 		leases = []time.Duration{w.wantedLease} // the others need not try
 		worlds = append(worlds, w)
 
-		if len(worlds) == 1 && o.cancels() {
-			o.Bounds.Kinds, err = w.heardKinds()
+		if len(worlds) == 1 {
+			o.Bounds.Kinds, err = w.interview(o)
 		}
 		if err != nil {
 			return err
@@ -301,14 +301,16 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 }
 
 // shareLease has all worlds go by the shortest lease that one has measured. The others
-// were longer because the machine was slow.
+// were longer because the machine was slow. Renewals are as the first has seen them.
 func shareLease(worlds []*world) {
+
 	shortest := worlds[0].lease
 	for _, w := range worlds {
 		shortest = min(shortest, w.lease)
 	}
 	for _, w := range worlds {
 		w.lease = shortest
+		w.renewing = worlds[0].renewing
 		w.leastLease = min(shortest, w.wantedLease)
 	}
 }

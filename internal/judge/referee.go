@@ -104,11 +104,13 @@ func (r *referee) sends(client int, request string) {
 	r.contended = r.contended || r.other(client).phase == holding
 }
 
-// renews notes that the last request of a holder may have renewed its lease.
+// renews notes that a request of a client was sent on just now: if it holds the lock, that
+// may have renewed its lease.
 func (r *referee) renews(client int) {
 	c := r.claims[client]
-	if c.phase == holding && c.sent.Before(c.leaseEnds) {
-		c.leaseEnds = c.sent.Add(r.lease)
+	now := time.Now()
+	if c.phase == holding && now.Before(c.leaseEnds) {
+		c.leaseEnds = now.Add(r.lease)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // longestLease is how long a client waits at least for the lease of another to end.
@@ -23,6 +24,18 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 		}
 	}
 	return err
+}
+
+// interview finds out once for all worlds how a program renews its locks, and returns the
+// faults that can happen to it.
+func (w *world) interview(o Options) (kinds []explore.Fault, err error) {
+	if w.shop == nil {
+		err = w.observeRenewals()
+	}
+	if err != nil || !o.cancels() {
+		return o.Bounds.Kinds, err
+	}
+	return w.heardKinds()
 }
 
 // rehearse has each client do its work without interference. Then it measures the lease
@@ -139,12 +152,8 @@ func (w *world) ask(c *client, limit time.Duration, request string) (program.Out
 		select {
 		case e := <-w.events:
 			switch {
-			case e.held != nil: // a request of the last schedule
-				e.held.Open()
-			case e.client != c || e.output.From != c.process:
-				if e.output.Ended && e.output.From == e.client.process { // the other one has ended
-					e.client.process = nil
-				}
+			case e.held != nil || e.client != c || e.output.From != c.process:
+				w.overhear(e)
 			case e.output.Word() == program.TimedOut:
 				c.tell(request)
 			default:

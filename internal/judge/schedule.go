@@ -53,6 +53,9 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.late = nil
 		c.pausedSince = time.Time{}
 		c.putOff = false
+		c.renewals = nil
+		c.renewed = false
+		c.others = map[string]bool{}
 		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
 	}
 	now := time.Now()
@@ -80,6 +83,9 @@ func (s *schedule) play(choose search.Chooser) error {
 
 	for len(s.steps) < mostSteps && s.interrupted() == nil {
 		s.settle()
+		if s.passRenewals() {
+			continue
+		}
 		options := s.options()
 		if len(options) == 0 {
 			if !s.passTime() {
@@ -162,6 +168,8 @@ func (s *schedule) handle(e event) {
 	switch {
 	case e.held != nil && c.process == nil:
 		e.held.Drop()
+	case e.held != nil && s.isRenewal(c, e.held):
+		s.holdRenewal(c, e.held)
 	case e.held != nil:
 		s.impatient = s.impatient || s.claim(c).phase == acquiring && len(c.waiting) > 0
 		c.waiting = append(c.waiting, e.held)
@@ -172,6 +180,7 @@ func (s *schedule) handle(e event) {
 		c.process = nil
 		c.gate.Cut() // what it still wanted to send is not executed
 		c.waiting = nil
+		c.renewals = nil
 	default:
 		s.hear(c, e.output)
 	}
@@ -234,6 +243,7 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 	}
 	s.diagram.add(c.number, "*enters*", "")
 	s.idle.changed()
+	c.renewed = false
 	_, token, _ := strings.Cut(answer.Line, " ")
 	s.referee.acquires(c.number, token)
 }
@@ -284,6 +294,7 @@ func (s *schedule) finish() {
 	if s.referee.cancels > 0 && len(s.referee.harms) > 0 {
 		s.startAnew()
 	}
+	s.restartWhoRenewsOn()
 }
 
 // end ends what a client still does.
@@ -302,6 +313,9 @@ func (s *schedule) end(c *client) {
 
 	for _, h := range c.waiting {
 		h.Open() // it has nothing to do with the lock; if the client was killed, it has no effect
+	}
+	for _, h := range c.renewals {
+		h.Open()
 	}
 	for _, h := range c.late {
 		h.Drop()

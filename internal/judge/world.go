@@ -38,6 +38,9 @@ type world struct {
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
+	renewing renewing     // how the program renews its locks
+	observed *observation // of the rehearsal that is under way; nil: none looks for renewals
+
 	tested    map[string]bool // the promises that something has put to the test
 	confirmed map[cause]bool  // what has come a second time
 	// What shows that a client was kept out, by the promise that this breaks: the search

@@ -53,6 +53,7 @@ const (
 	Arrive   = "a" // a late request of a client
 	CutShort = "c" // the second part of a pipeline is lost, and its connection breaks
 	Later    = "l" // a client begins only after a lease has passed
+	Renew    = "r" // a client renews the lock that it holds
 )
 
 // Quiet is Choice.At of a TimePass where nobody can go on, and time would pass without a
