@@ -26,6 +26,8 @@ const (
 	StillRenews Harm = "renews what it does not have"
 	// A client does not get in although nobody holds the lock.
 	LockedOut Harm = "kept out"
+	// What a fault has left in a program keeps it from taking locks.
+	NoLongerLocks Harm = "no longer takes locks"
 	// Two clients each hold what the other one waits for, until both give up.
 	WaitForEachOther Harm = "wait for each other"
 
@@ -50,7 +52,7 @@ func Harms() []Harm {
 	return []Harm{
 		NoHarm, Outlived, Orphaned,
 		NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut,
-		WaitForEachOther, DoesNotEnd,
+		NoLongerLocks, WaitForEachOther, DoesNotEnd,
 		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
 		SoldTwice,
 	}
@@ -82,8 +84,8 @@ func Worst(all []Violation) Violation {
 	return slices.MaxFunc(append([]Violation{least}, all...), func(a, b Violation) int { return rank(a) - rank(b) })
 }
 
-// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, or
-// not kept where it was not made.
+// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, not kept
+// where it was not made, or not offered where nothing that the lock does could keep it.
 type PromiseState struct {
 	Promise string `json:"promise"`
 	State   string `json:"state"`

@@ -47,7 +47,7 @@ func newJudge(p *program) *cobra.Command {
 		flags.IntVar(&f.options.Bounds.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all that the program\n"+
 			"hears): "+strings.Trim(fmt.Sprint(judgeKinds()), "[]"))
-		flags.DurationVar(&f.options.Within, "within", time.Minute, "the searches stop after this `duration`")
+		flags.DurationVar(&f.options.Within, "within", 90*time.Second, "the searches stop after this `duration`")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
 		flags.BoolVar(&f.options.Purchase, "purchase", false, "the program buys, and takes no lock for others")

@@ -45,6 +45,8 @@ type Explorations struct {
 	// Asked are the flags of 'marketsim judge' without which a schedule is not played again
 	// as it was.
 	Asked []string `json:"asked,omitempty"`
+	// Notes say what else a reader has to know of how it was judged: leases, a busy machine.
+	Notes []string `json:"notes,omitempty"`
 	// Promises are those of a lock that was judged.
 	Promises []verify.PromiseState `json:"promises,omitempty"`
 }

@@ -51,14 +51,17 @@ func (o Options) cancels() bool {
 	return !buys && o.Bounds.Faults > 0 && slices.Contains(o.kinds(), explore.Cancel)
 }
 
+// unheard is why a program's calls cannot be cancelled.
+const unheard = "the program does not hear it"
+
 // uncancelled says why no call was cancelled in a search; empty: calls were.
 func (o Options) uncancelled(s ProgramResult) string {
 	switch {
 	case !o.cancels():
 		return "no call was to be cancelled"
 	case !slices.Contains(s.kinds, explore.Cancel):
-		return fmt.Sprintf("no call was cancelled, because the program does not hear it: its answer to %q is not %q",
-			program.CanCancel, program.Yes)
+		return fmt.Sprintf("no call was cancelled, because %s: its answer to %q is not %q",
+			unheard, program.CanCancel, program.Yes)
 	}
 	return ""
 }
@@ -154,22 +157,4 @@ func (s *schedule) cancel(c *client, loses bool) {
 		s.idle.restart(c.number)
 	}
 	c.waiting = append(slices.Clone(held[lost:]), c.waiting...)
-}
-
-// startAnew ends the programs, so that the next schedule has new ones: what a cancelled call
-// has left in them, such as a renewal, would go on in it.
-func (s *schedule) startAnew() {
-	for _, c := range s.clients {
-		c.kill()
-	}
-}
-
-// renewsForNobody reports whether a client that has nothing more to do with the lock sends
-// once more what it has sent before, since a call was cancelled: its renewals go on. They
-// are no choices, which would come without end.
-func (s *schedule) renewsForNobody(c *client) bool {
-	if s.referee.cancels == 0 || s.claim(c).phase != ended || len(c.waiting) == 0 {
-		return false
-	}
-	return !s.idle.isNew(c.number, identity(c.waiting[0]))
 }

@@ -201,8 +201,8 @@ func TestJudgeCancels(t *testing.T) {
 
 	for _, c := range []struct{ kind, token string }{
 		{"cancel stays", "x5/stays/lock/d1.cancel1-1.d1.d2"},
-		{"cancel renews", "x5/renews/lock/cancel1.d1.d2.d1"},
-		{"cancel forgets", "x5/forgets/lock/d1.d1.cancel1-1.d1.d1.d1.d2.d1"},
+		{"cancel renews", "x5/renews/lock/cancel1.d1.d2"},
+		{"cancel forgets", "x5/forgets/lock/d1.d1.cancel1-1.d1.d1.d1.d2"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			retried(t, options(t, c.kind, explore.Bounds{}), func(o judge.Options) error {

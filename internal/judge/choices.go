@@ -36,25 +36,25 @@ func (s *schedule) canGoOn(c *client) bool {
 // mayLeave reports whether a client holds the lock, and has nothing more to do with it.
 func (s *schedule) mayLeave(c *client) bool {
 	claim := s.claim(c)
-	isFirstTake := c.number == 0 && claim.left == takes-1
 	switch {
 	case claim.phase == unreleased:
 		return true
 	case claim.phase != holding:
 		return false
-	case s.program == works && isFirstTake:
+	case s.program == works && s.isFirstTake(c):
 		return time.Since(claim.acquired) > s.lease*3/2
 	}
 	return true
 }
 
+// isFirstTake reports whether a client takes the lock as the first, and for the first time:
+// it works for long in one of the programs.
+func (s *schedule) isFirstTake(c *client) bool { return c.number == 0 && s.claim(c).left == takes-1 }
+
 // polls reports whether a client that takes the lock asks what it has asked before, and
 // nothing has changed since. A lease that has ended changes something.
 func (s *schedule) polls(c *client) bool {
 	claim := s.claim(c)
-	if s.renewsForNobody(c) {
-		return true
-	}
 	if len(c.waiting) == 0 || claim.phase != acquiring || s.referee.leaseEndedSince(c.number, claim.sent) {
 		return false
 	}

@@ -18,11 +18,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/findings"
@@ -47,9 +48,12 @@ type Options struct {
 	// That the lock is to have; 0: the shortest of 0.5, 1 and 2 s that it can have.
 	Lease  time.Duration
 	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 4
-	Within time.Duration // how long the search may take; 0: until it is done
+	Within time.Duration // how long all may take; 0: until it is done
 	Server backend.Local
 	Bounds explore.Bounds
+
+	until  time.Time     // when the time of one program is over; zero: never
+	within time.Duration // of all programs; Within is then that of one
 }
 
 // Kinds are the faults that can happen to every program. That its calls are cancelled
@@ -75,14 +79,13 @@ var ErrAdapter = errors.New("the program cannot be judged")
 // others is returned with it, even if ctx has ended meanwhile.
 func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
-	found := judgement{tested: map[string]bool{}, keptOut: map[string]string{}}
-	left := o.Within
+	found := newJudgement()
+	began := time.Now()
 	programs := o.programs()
 	var failed error
 	for n, name := range programs {
-		one := o.only(name, n, left/time.Duration(len(programs)-n))
-		searched, err := Run(ctx, one)
-		left -= searched.took
+		one := o.only(name, n, share(programs[n:], o.Within-time.Since(began)))
+		searched, err := one.runWithLease(ctx, res)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, errClock) {
 			err = errors.New("an interruption came first")
 		}
@@ -96,23 +99,62 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			res.Searches = append(res.Searches, findings.Exploration{
 				Judged: true, Scheme: process.ShellLine(o.Command...), Program: name, Why: err.Error(),
 			})
+			found.unreached[name] = err.Error()
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
 			res.Searches = append(res.Searches, one.entries(searched)...)
-			maps.Copy(found.tested, one.promises(searched))
-			maps.Copy(found.keptOut, searched.keptOut)
-			if n == 0 {
-				found.uncancelled = one.uncancelled(searched)
-			}
+			found.add(one, searched)
 		}
 	}
 
+	res.Notes = append(res.Notes, busyMachine()...)
 	if !o.Purchase {
 		found.searches = res.Searches
 		res.Promises = found.verdicts()
 	}
 	return res, failed
 }
+
+// share is the part of the time that is left which the first of some programs may have. The
+// search of the plain program has the most schedules, and that with a clock the fewest.
+func share(programs []string, left time.Duration) time.Duration {
+	weights := map[string]time.Duration{locks: 4, works: 3, clockOff: 1}
+	var all time.Duration
+	for _, name := range programs {
+		all += cmp.Or(weights[name], 1)
+	}
+	return left * cmp.Or(weights[programs[0]], 1) / all
+}
+
+// runWithLease is Run, with a longer lease where chance or the machine have decided what
+// happened with the shortest: then the report says so. A lease that was asked for stays.
+func (o Options) runWithLease(ctx context.Context, res *findings.Explorations) (ProgramResult, error) {
+	searched, err := Run(ctx, o)
+	for o.Lease == 0 && errors.Is(err, search.ErrChance) && searched.asked < longestAsked && o.hasTime() {
+		o.Lease = 2 * searched.asked
+		res.Notes = append(res.Notes, fmt.Sprintf("%s: with a lease of %s the same choices did not lead to the same points; "+
+			"it was judged with %s", o.program().Name, searched.asked, o.Lease))
+		searched, err = Run(ctx, o)
+		o.Lease = 0
+	}
+
+	if err == nil && o.program().Name == locks {
+		res.Notes = append(res.Notes, searched.leases())
+		if searched.asked > shortestAsked && o.Lease == 0 {
+			res.Asked = []string{"--lease", searched.asked.String()}
+		}
+	}
+	return searched, err
+}
+
+// The leases that are tried where none was asked for.
+const (
+	shortestAsked = 500 * time.Millisecond
+	longestAsked  = 2 * time.Second
+)
+
+// hasTime reports whether the time of the program is not over.
+func (o Options) hasTime() bool { return o.Within == 0 || time.Now().Before(o.until) }
 
 // programs are those that Judge searches.
 func (o Options) programs() []string {
@@ -130,7 +172,9 @@ func (o Options) only(name string, n int, share time.Duration) Options {
 		o.Controls = nil
 	}
 	if o.Within > 0 {
+		o.within = o.Within
 		o.Within = max(1, share)
+		o = o.limited()
 	}
 
 	switch name {
@@ -151,7 +195,18 @@ type ProgramResult struct {
 	tested  map[string]bool
 	keptOut map[string]string // see world.keptOut
 	kinds   []explore.Fault   // which could happen
-	took    time.Duration     // without controls and the first start of the clients
+
+	// The lease that the program was asked for, and the shortest and the longest that it
+	// was seen to have.
+	asked    time.Duration
+	shortest time.Duration
+	longest  time.Duration
+}
+
+// leases says how long leases were.
+func (s ProgramResult) leases() string {
+	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+	return fmt.Sprintf("lease: asked for %s; lasted %s to %s", s.asked, round(s.shortest), round(s.longest))
 }
 
 // promises are those that the search has put to the test. If all lock as
@@ -171,15 +226,39 @@ const takes = 3
 // program is at fault.
 func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 	o.Bounds.Kinds = o.kinds()
+	o = o.limited()
 	err = o.withWorlds(ctx, func(worlds []*world) error {
 		err := o.playControls(ctx)
 		if err == nil {
 			s, err = o.search(ctx, worlds)
 		}
+		s.noteLeases(worlds)
 		return err
 	})
 	return s, err
 }
+
+// limited has the time of a program begin now, unless it has begun.
+func (o Options) limited() Options {
+	if o.Within > 0 && o.until.IsZero() {
+		o.until = time.Now().Add(o.Within)
+	}
+	return o
+}
+
+// noteLeases notes the leases that worlds have measured.
+func (s *ProgramResult) noteLeases(worlds []*world) {
+	s.asked = worlds[0].wantedLease
+	s.shortest = worlds[0].measured
+	for _, w := range worlds {
+		s.shortest = min(s.shortest, w.measured)
+		s.longest = max(s.longest, w.measured)
+	}
+}
+
+// chanceHint is what usually makes a program do something else after the same choices.
+const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random time, or this " +
+	"machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
 
 // search has worlds go through the schedules.
 func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
@@ -187,12 +266,18 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 	for _, w := range worlds {
 		all = append(all, w)
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
-	defer cancel()
+	if !o.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, o.until)
+		defer cancel()
+	}
 
-	began := time.Now()
-	s.Summary, err = search.Drive(ctx, search.Options{Program: o.program(), Bounds: o.bounds(), Worlds: all})
-	s.took = time.Since(began)
+	s.Summary, err = search.Drive(ctx, search.Options{
+		Program:    o.program(),
+		Bounds:     o.bounds(),
+		Worlds:     all,
+		ChanceHint: chanceHint,
+	})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
 		s.Stopped = "an interruption"
 		err = nil
@@ -219,6 +304,7 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	if err != nil {
 		return f, err
 	}
+	o = o.limited()
 	o.Program = name
 	o.Pairs = 1
 	o.Bounds.Kinds = Kinds()
@@ -275,30 +361,52 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 		}
 	}()
 
-	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
+	leases := []time.Duration{shortestAsked, time.Second, longestAsked}
 	if o.Lease > 0 {
 		leases = []time.Duration{o.Lease}
 	}
-	for range cmp.Or(o.Pairs, 4) {
-		w, err := newWorld(ctx, o, guardian, leases)
-		if err != nil {
-			return err
-		}
-		leases = []time.Duration{w.wantedLease} // the others need not try
-		worlds = append(worlds, w)
-
-		if len(worlds) == 1 {
-			o.Bounds.Kinds, err = w.interview(o)
-		}
-		if err != nil {
-			return err
-		}
-		w.kinds = o.Bounds.Kinds
+	first, err := newWorld(ctx, o, guardian, leases, 0)
+	if err != nil {
+		return err
 	}
+	worlds = append(worlds, first)
+	o.Bounds.Kinds, err = first.interview(o)
+	if err != nil {
+		return err
+	}
+	first.kinds = o.Bounds.Kinds
 
+	// The others need not try other leases.
+	others, err := o.startWorlds(ctx, guardian, first.wantedLease)
+	worlds = append(worlds, others...)
+	if err != nil {
+		return err
+	}
+	for _, w := range worlds {
+		w.until = time.Time{} // a search that is out of time ends by itself
+	}
 	shareLease(worlds)
 	return do(worlds)
 }
+
+// startWorlds starts all worlds but the first, side by side.
+func (o Options) startWorlds(
+	ctx context.Context, guardian *program.Guardian, lease time.Duration,
+) (worlds []*world, err error) {
+	others := make([]*world, o.pairs()-1)
+	var starting errgroup.Group
+	for n := range others {
+		starting.Go(func() (err error) {
+			others[n], err = newWorld(ctx, o, guardian, []time.Duration{lease}, n+1)
+			return err
+		})
+	}
+	err = starting.Wait()
+	return slices.DeleteFunc(others, func(w *world) bool { return w == nil }), err
+}
+
+// pairs is how many worlds there are.
+func (o Options) pairs() int { return cmp.Or(o.Pairs, 4) }
 
 // shareLease has all worlds go by the shortest lease that one has measured. The others
 // were longer because the machine was slow. Renewals are as the first has seen them.

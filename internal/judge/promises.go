@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/process"
@@ -23,17 +26,92 @@ const (
 	clockIndependent = "clock-independent"
 	fenced           = "fenced"
 	noticesLoss      = "notices loss"
-	survivesCancel   = "survives a cancelled call" // locktest has no name for it
+	// These have no name in locktest.
+	survivesCancel = "survives a cancelled call"
+	worksOn        = "locks again after a fault"
 )
 
 // A judgement is what was found about all programs of a lock. What is not promised (a fencing
 // token, to notice a loss) is judged as well: kept means that the lock does so.
 type judgement struct {
 	searches    []findings.Exploration
+	unreached   map[string]string // what a program's search has left out below the floor; see Options.unreached
 	tested      map[string]bool   // the promises that something has put to the test
 	keptOut     map[string]string // see world.keptOut
 	clock       string            // why the clock of a client was not set; empty: it was
 	uncancelled string            // why no call was cancelled; empty: calls were
+}
+
+func newJudgement() judgement {
+	return judgement{
+		tested:    map[string]bool{},
+		keptOut:   map[string]string{},
+		unreached: map[string]string{},
+	}
+}
+
+// add adds what was found of one program.
+func (f *judgement) add(o Options, searched ProgramResult) {
+	maps.Copy(f.tested, o.promises(searched))
+	maps.Copy(f.keptOut, searched.keptOut)
+	name := o.program().Name
+	if why := o.belowFloor(searched); why != "" {
+		f.unreached[name] = why
+	}
+	if name == locks {
+		f.uncancelled = o.uncancelled(searched)
+	}
+}
+
+// belowFloor says what a search has left out of what a promise takes at least to be called
+// kept: every schedule with one preemption and no fault, and every one with one fault of
+// any kind that the program can hear, and no preemption. Empty: nothing. Clients that work
+// are not preempted, and with a clock that is ahead no fault happens.
+func (o Options) belowFloor(s ProgramResult) string {
+	name := o.program().Name
+	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool { return slices.Contains(s.kinds, kind) })
+	reached := s.Stopped == "" || s.Faults > 1 || s.Faults == 1 && s.Preemptions > 0
+
+	switch {
+	case name != works && o.Bounds.Preemptions < 1:
+		return "nobody was preempted: --preemptions 1 has that happen"
+	case name != clockOff && o.Bounds.Faults < 1:
+		return "no fault happened: --faults 1 has that happen"
+	case name != clockOff && len(missing) > 0:
+		return fmt.Sprintf("--of has left out %s", listed(missing))
+	case !reached && o.Within > 0:
+		return fmt.Sprintf("stopped after %s by %s: try --within %s",
+			english.Plural(s.Schedules, "schedule", ""), s.Stopped, 2*cmp.Or(o.within, o.Within))
+	case !reached:
+		return fmt.Sprintf("stopped after %s by %s", english.Plural(s.Schedules, "schedule", ""), s.Stopped)
+	}
+	return ""
+}
+
+// listed are faults in words.
+func listed(kinds []explore.Fault) string {
+	words := make([]string, len(kinds))
+	for i, kind := range kinds {
+		words[i] = string(kind)
+	}
+	return english.OxfordWordSeries(words, "and")
+}
+
+// offers reports whether there is anything by which the lock could keep a promise.
+func (f judgement) offers(promise string) bool {
+	switch promise {
+	case fenced:
+		return f.tested[fenced]
+	case survivesCancel:
+		return !strings.Contains(f.uncancelled, unheard)
+	}
+	return true
+}
+
+// bears reports whether the search of a program bears on a promise. What a clock that is
+// ahead does is for its own search to show.
+func bears(program, promise string) bool {
+	return (program == clockOff) == (promise == clockIndependent)
 }
 
 // untested says of each promise, in the order of a report, why it may be that nothing has
@@ -46,7 +124,11 @@ var untested = []struct{ promise, why string }{
 	{fenced, "it prints no fencing tokens"},
 	{noticesLoss, "no release of a lock that another had got said that it was lost"},
 	{survivesCancel, "nobody got in after a call had been cancelled"},
+	{worksOn, "no program lived through a fault"},
 }
+
+// State of a promise that a lock cannot keep, because it offers nothing of the kind.
+const notOffered = "not offered"
 
 // verdicts says for each promise whether it is kept.
 func (f judgement) verdicts() (all []verify.PromiseState) {
@@ -58,7 +140,13 @@ func (f judgement) verdicts() (all []verify.PromiseState) {
 		case survivesCancel:
 			why = cmp.Or(f.uncancelled, why)
 		}
-		all = append(all, f.verdict(u.promise, why))
+
+		verdict := f.verdict(u.promise, why)
+		if verdict.State == "unchecked" && !f.offers(u.promise) {
+			verdict.State = notOffered
+			verdict.Why = why
+		}
+		all = append(all, verdict)
 	}
 	return all
 }
@@ -90,10 +178,15 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		return s
 	}
 
-	// What only the search with a clock that is ahead shows depends on that one alone.
-	cut := first(func(e findings.Exploration) bool {
-		return cutShort(e) && (e.Program == clockOff) == (promise == clockIndependent)
-	})
+	for _, program := range []string{locks, works, clockOff} {
+		if f.unreached[program] != "" && bears(program, promise) {
+			s.State = "unchecked"
+			s.Why = program + ": " + f.unreached[program]
+			return s
+		}
+	}
+
+	cut := first(func(e findings.Exploration) bool { return cutShort(e) && bears(e.Program, promise) })
 	if cut >= 0 {
 		e := f.searches[cut]
 		s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
@@ -152,6 +245,7 @@ var brokenBy = map[verify.Harm]string{
 	verify.FreedAnothers: ownerOnly,
 	verify.LockedOut:     survivesCrash,
 	verify.FenceRepeats:  fenced,
+	verify.NoLongerLocks: worksOn,
 }
 
 // broken is the promise that a harm of a program breaks. Three harms break none: an

@@ -242,8 +242,10 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 }
 
 // mayRenew reports whether the next renewal of a client is a choice: once, while it is inside.
+// Of clients that work that is the one that does: the others are as in the plain program.
 func (s *schedule) mayRenew(c *client) bool {
-	return len(s.renewing.requests) > 0 && c.runs() && s.claim(c).phase == holding && !c.renewed
+	inside := c.runs() && s.claim(c).phase == holding
+	return len(s.renewing.requests) > 0 && inside && !c.renewed && (s.program != works || s.isFirstTake(c))
 }
 
 // renewals are the choices that a client inside renews, and that a fault strikes that. If

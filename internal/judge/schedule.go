@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -289,10 +290,12 @@ func (s *schedule) finish() {
 	case s.shop != nil:
 		s.audit()
 	case slices.ContainsFunc(s.steps, search.Choice.IsFault):
+		s.checkWorksOn()
 		s.checkRecovery()
 	}
-	if s.referee.cancels > 0 && len(s.referee.harms) > 0 {
-		s.startAnew()
+	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool { return v.Harm != verify.Outlived })
+	if doesHarm || s.referee.cancels > 0 && len(s.referee.harms) > 0 {
+		s.endPrograms() // what a fault has left in them would go on in the next schedule
 	}
 	s.restartWhoRenewsOn()
 }
@@ -344,7 +347,7 @@ func (s *schedule) checkRecovery() {
 	}
 
 	end := time.Now().Add(2*s.lease + settleLimit + time.Second)
-	err := s.acquireBefore(end, c)
+	err := s.acquireWithin(c, time.Until(end), program.Acquire(s.lock))
 	if errors.Is(err, program.ErrSilent) {
 		s.referee.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
 			(2*s.lease).Round(time.Millisecond)))
@@ -359,14 +362,28 @@ func (s *schedule) checkRecovery() {
 	}
 }
 
-// acquireBefore has a client take the lock, and again after an error, which may be of its
-// connection.
-func (s *schedule) acquireBefore(end time.Time, c *client) (err error) {
-	for {
-		err = s.expect(c, time.Until(end), program.Acquired, program.Acquire(s.lock))
-		isOver := c.process == nil || !time.Now().Before(end) || s.ctx.Err() != nil
-		if err == nil || errors.Is(err, program.ErrSilent) || isOver {
-			return err
+// checkWorksOn has each program that has lived through a fault take and release another
+// lock: a fault may have left it in a state in which it cannot, such as a mutex that is held.
+func (s *schedule) checkWorksOn() {
+	for _, c := range s.clients {
+		if c.process == nil || s.interrupted() != nil {
+			continue
+		}
+		limit := 2*s.lease + settleLimit + time.Second
+		err := s.acquireWithin(c, limit, program.Acquire("another-"+rand.Text()))
+		if err == nil {
+			err = s.expect(c, program.AnswerLimit, releasesOwn, program.Release)
+		}
+		if errors.Is(err, ErrAdapter) && c.process != nil && !errors.Is(err, program.ErrSilent) {
+			// A connection that had broken in the fault may have been used now: that is told once.
+			err = s.expect(c, program.AnswerLimit, releasesOwn+" "+program.Lost, program.Release)
+		}
+
+		s.referee.testedIf(worksOn, err == nil)
+		if err != nil {
+			s.referee.harm(verify.NoLongerLocks, fmt.Sprintf("after the end %s cannot take and release a lock of another name: %s",
+				c.Name, wording.Excerpt(err.Error(), wording.ExcerptBytes)))
+			c.kill()
 		}
 	}
 }

@@ -35,6 +35,9 @@ type world struct {
 	lease       time.Duration // that it was seen to have
 	// The least that it can be: one that polls seldom gets in late, and lease is too long.
 	leastLease time.Duration
+	measured   time.Duration // what lease was, in this world alone
+	until      time.Time     // when the time to rehearse is over; zero: never
+	phase      time.Duration // of a second, in which it measures the lease
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -55,10 +58,10 @@ type cause struct {
 	cancelled bool // a call was
 }
 
-// newWorld starts a server and two clients, and has them rehearse with one lease after
+// newWorld starts the n-th server and two clients, and has them rehearse with one lease after
 // the other until that succeeds.
 func newWorld(
-	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration,
+	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration, n int,
 ) (*world, error) {
 	server, err := o.Server.Start(ctx)
 	if err != nil {
@@ -69,6 +72,8 @@ func newWorld(
 		server:    server,
 		events:    make(chan event, 1000),
 		program:   o.Program,
+		until:     o.until,
+		phase:     time.Duration(n) * time.Second / time.Duration(o.pairs()),
 		kinds:     o.Bounds.Kinds,
 		tested:    map[string]bool{},
 		confirmed: map[cause]bool{},
@@ -156,10 +161,18 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 	words := search.Words(steps)
 	of := cause{harm, slices.ContainsFunc(words, isCancel)}
 	for try := 0; try < 3 && !w.confirmed[of]; try++ {
+		w.endPrograms()                              // what earlier schedules have left in them is no part of this one
 		again, _ := w.playOnce(search.Follow(words)) // an error: it did not come
 		w.confirmed[of] = slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
 	}
 	return w.confirmed[of]
+}
+
+// endPrograms ends the programs, so that the next schedule has new ones.
+func (w *world) endPrograms() {
+	for _, c := range w.clients {
+		c.kill()
+	}
 }
 
 // playOnce plays a schedule.

@@ -21,6 +21,10 @@ type Options struct {
 	// left out wrongly, and whether other choices are left out from now on. It may be nil.
 	Relearn func() (wrong, changed bool)
 
+	// ChanceHint says what usually makes clients do something else after the same choices, and
+	// what to try, at the end of ErrChance.
+	ChanceHint string
+
 	// Found is called once for each harm, when it is found, and Progress every 10 s with
 	// what is known by then. Both are called between two schedules, one call at a time, and
 	// the search waits for them. They may be nil.
@@ -150,7 +154,7 @@ func (d *driver) count(level cost) error {
 	all := sum.chance.sum()
 	d.result.Points = all.points
 	d.result.Lost = all.lost
-	return sum.chance.tooOften()
+	return sum.chance.tooOften(d.ChanceHint)
 }
 
 // tell calls Progress if that is due.
@@ -225,14 +229,14 @@ func (d *driver) play(w World, b branch) error {
 		switch {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
 			d.walk.states.forget(&r.record, len(b.nodes), b.cost)
-			return d.walk.lose(b, err.Error())
+			return d.walk.lose(b, err.Error(), d.ChanceHint)
 		case err != nil:
 			return err
 		case r.mismatch == "":
 			d.walk.played(b, &r.record)
 			return nil
 		case !tries.again(played.Stalled):
-			return d.walk.lose(b, r.mismatch)
+			return d.walk.lose(b, r.mismatch, d.ChanceHint)
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (c *chance) add(other chance) {
 }
 
 // lose gives up a branch. An error says that this happens so often that it is no chance.
-func (w *walk) lose(b branch, differs string) error {
+func (w *walk) lose(b branch, differs, hint string) error {
 	depth := len(b.nodes) - 1
 	c := &w.tally(b.cost).chance
 	c.example = fmt.Sprintf("at step %d of %d, %s: %s",
@@ -246,7 +246,7 @@ func (w *walk) lose(b branch, differs string) error {
 
 	sum := w.within(b.cost)
 	if all := sum.chance.sum(); all.lost > 100 && 2*all.lost > all.points {
-		return sum.chance.tooMany(all)
+		return sum.chance.tooMany(all, hint)
 	}
 	return nil
 }
@@ -261,18 +261,16 @@ func (c *chance) sum() (all loss) {
 // tooOften returns an error if a choice was lost at more than a tenth of the points at one
 // depth. It looks at each depth, because a choice that is lost near the start takes most
 // schedules with it, and one near the end few.
-func (c *chance) tooOften() error {
+func (c *chance) tooOften(hint string) error {
 	for _, n := range c.depths {
 		if 10*n.lost > n.points {
-			return c.tooMany(n)
+			return c.tooMany(n, hint)
 		}
 	}
 	return nil
 }
 
-func (c *chance) tooMany(n loss) error {
-	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; usually a client draws "+
-		"delays or numbers from math/rand/v2, goes through a map, "+
-		"or sends from several goroutines at once",
-		ErrChance, n.lost, n.points, c.example)
+func (c *chance) tooMany(n loss, hint string) error {
+	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; %s",
+		ErrChance, n.lost, n.points, c.example, hint)
 }

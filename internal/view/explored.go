@@ -20,7 +20,7 @@ func Explored(r *findings.Explorations) *Doc {
 	o := outcomeOf(r)
 	d := &Doc{
 		Title:    fmt.Sprintf("Every schedule: %s of %s", searches(o.concluded), count(len(o.harmed), "scheme")),
-		Facts:    []string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."},
+		Facts:    append([]string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."}, r.Notes...),
 		Findings: exploredFindings(r, o),
 	}
 	if r.Judged {
@@ -77,7 +77,7 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 	}
 	if r.Judged {
 		if len(all) == 0 {
-			all = []string{noneBroken(o)}
+			all = []string{noneBroken(r)}
 		}
 		return atMost(all)
 	}
@@ -96,10 +96,22 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 	return atMost(all)
 }
 
-// noneBroken is the finding about a judged program that broke no promise.
-func noneBroken(o outcome) string {
+// noneBroken is the finding about a judged program that broke no promise. What was not
+// checked stands first.
+func noneBroken(r *findings.Explorations) string {
 	text := "No promise was broken, within the bounds below."
-	if o.harms > 0 {
+	of := map[string][]string{}
+	for _, p := range r.Promises {
+		of[p.State] = append(of[p.State], p.Promise)
+	}
+	if unchecked := of["unchecked"]; len(unchecked) > 0 {
+		text = fmt.Sprintf("Not concluded: %s: unchecked. No broken promise was seen as far as the search came.",
+			listed(unchecked))
+	}
+	if len(of["not kept"]) > 0 {
+		text += " A holder that had lost the lock was told that it had released it: few libraries promise to notice."
+	}
+	if slices.ContainsFunc(r.Searches, func(e findings.Exploration) bool { return e.Harm == verify.Outlived }) {
 		text += " A client that is stopped and outlives its lease breaks none: no lock that expires prevents it."
 	}
 	return text

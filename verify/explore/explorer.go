@@ -93,6 +93,8 @@ func (e *explorer) report(found search.Summary) *Report {
 // drive does what search does, after the first schedule.
 func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
 	o := search.Options{
+		ChanceHint: "usually a client draws delays or numbers from math/rand/v2, goes through a map, " +
+			"or sends from several goroutines at once",
 		Program: e.program.named(),
 		Bounds: search.Bounds{
 			Preemptions: e.bounds.Preemptions, Faults: e.bounds.Faults, Total: e.bounds.Total,

@@ -1,0 +1,99 @@
+package judge_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// renewed judges testdata/renews.py, of some kind.
+func renewed(t *testing.T, kind string, b explore.Bounds) judge.Options {
+	t.Helper()
+	o := options(t, "", b)
+	o.Command = []string{"/usr/bin/python3", "testdata/renews.py", kind}
+	return o
+}
+
+// To renew is a choice while a client is inside, and faults strike it. A renewal that neither
+// compares nor ends keeps a dead client's lock for ever; each of the others is sound.
+func TestReplayOfRenewals(t *testing.T) {
+	alone(t)
+	for _, c := range []struct {
+		kind, token string
+		harm        verify.Harm
+	}{
+		{"stops", "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{"stops", "x5/stops/lock/d1.lose-reply1-2.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{"goes-on", "x5/goes-on/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.NoHarm},
+		{"child", "x5/child/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{"forever", "x5/forever/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.LockedOut},
+	} {
+		lacks := error(nil)
+		retried(t, renewed(t, c.kind, explore.Bounds{}), func(o judge.Options) error {
+			found, err := judge.Replay(t.Context(), o, c.token)
+			harm := found.Harm
+			if harm == "" {
+				harm = verify.NoHarm
+			}
+			switch {
+			case errors.Is(err, judge.ErrAdapter):
+				lacks = err
+				return nil
+			case err == nil && harm != c.harm:
+				err = fmt.Errorf("%s: %v, want %s\n%s", c.token, found.Violation, c.harm, found.Diagram)
+			}
+			return err
+		})
+		if lacks != nil {
+			testkit.Require(t, "clients", lacks.Error())
+		}
+	}
+}
+
+// Renewals by a thread, or by one of another process for all locks, end with a verdict.
+func TestRenewingLocksHaveVerdicts(t *testing.T) {
+	if os.Getenv("MARKETSIM_JUDGE") != "languages" {
+		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=languages")
+	}
+	for kind, state := range map[string]string{"stops": "kept", "goes-on": "kept", "child": "kept", "forever": "broken"} {
+		o := renewed(t, kind, explore.Bounds{Preemptions: 1, Faults: 1})
+		o.Bounds.Kinds = nil
+		o.Within = 90 * time.Second
+		began := time.Now()
+		r, err := judge.Judge(t.Context(), o)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		t.Logf("%s took %s", kind, time.Since(began))
+		for _, p := range r.Promises {
+			if p.Promise == "survives a crash" && p.State != state {
+				t.Errorf("%s: %+v, want %s", kind, r.Promises, state)
+			}
+		}
+	}
+}
+
+// A program that cannot take locks any more, because of what a fault has left in it, is told
+// of, and one that can is not.
+func TestWhatAFaultLeavesInAProgram(t *testing.T) {
+	const token = "x5/any/lock/d1.d1.d1.d1.d1.d1.d2.d2.lose-reply2.d2.d2"
+	for kind, harm := range map[string]verify.Harm{"stuck": verify.NoLongerLocks, "compare": ""} {
+		retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
+			o.Pairs = 1
+			found, err := judge.Replay(t.Context(), o, token)
+			if err == nil && (found.Harm != harm || harm != "" && !strings.Contains(found.Text, "Bob cannot take")) {
+				err = fmt.Errorf("%s: %v, want %s\n%s", kind, found.Violation, harm, found.Diagram)
+			}
+			return err
+		})
+	}
+}
