@@ -35,6 +35,12 @@ var interpreters = map[string]string{
 	"node": "node", "php": "php", "python": "/usr/bin/python3", "ruby": "ruby", "laravel": "php", "symfony": "php",
 }
 
+// endings are those of the names of files.
+var endings = map[string]string{
+	"go": ".go", "java": ".java", "node": ".js", "redlock": ".js", "php": ".php", "laravel": ".php", "symfony": ".php",
+	"python": ".py", "ruby": ".rb", "redisson": ".java", "shedlock": ".java",
+}
+
 // probes are commands that fail if this machine lacks what runs the programs of a language, or
 // their client library.
 var probes = map[string][]string{
@@ -60,26 +66,22 @@ func command(t *testing.T, language, text string) []string {
 	}
 
 	dir := t.TempDir()
-	source := filepath.Join(dir, "adapter.js") // an ending that only node looks at
+	source := filepath.Join(dir, "adapter"+endings[language])
+	testkit.Succeeds(t, os.WriteFile(source, []byte(text), 0o600))
 	switch language {
 	case "go":
-		source = filepath.Join(dir, "adapter.go")
 		binary := filepath.Join(dir, "adapter")
-		compile(t, source, text, "go", "build", "-o", binary, source)
+		compile(t, "go", "build", "-o", binary, source)
 		return []string{binary}
-	case "java":
-		// As javac does, which a machine that only runs Java does not have.
-		source = filepath.Join(dir, "Lock.java")
-		compile(t, source, text, "java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", dir, source)
+	case "java": // as javac does, which a machine that only runs Java does not have
+		compile(t, "java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", dir, source)
 		return []string{"java", "-cp", dir, "Lock"}
 	}
-	testkit.Succeeds(t, os.WriteFile(source, []byte(text), 0o600))
 	return []string{interpreters[language], source}
 }
 
-func compile(t *testing.T, source, text string, compiler ...string) {
+func compile(t *testing.T, compiler ...string) {
 	t.Helper()
-	testkit.Succeeds(t, os.WriteFile(source, []byte(text), 0o600))
 	if said, err := exec.CommandContext(t.Context(), compiler[0], compiler[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%q: %v: %s", compiler, err, said)
 	}
