@@ -140,7 +140,8 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// A lock whose release compares nothing frees another's.
+// A lock whose release compares nothing frees another's. CI judges the one in Java, of which
+// package judge has no control; MARKETSIM_JUDGE=languages asks for all.
 func TestFlawedLocks(t *testing.T) {
 	alone(t)
 	const compares = "if redis.call('get', KEYS[1]) == ARGV[1] then"
@@ -149,6 +150,9 @@ func TestFlawedLocks(t *testing.T) {
 		flawed := strings.Replace(text, compares, "if true then", 1)
 		if flawed == text {
 			continue // it has no script of its own
+		}
+		if language != "java" && os.Getenv("MARKETSIM_JUDGE") != "languages" {
+			continue
 		}
 		t.Run(language, func(t *testing.T) {
 			pauses := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause}}

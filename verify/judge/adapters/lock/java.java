@@ -1,5 +1,5 @@
-// SET NX PX and a script that compares and deletes, for marketsim judge. It needs Java 17 and no library, because it speaks
-// Redis's protocol itself: javac Lock.java, then marketsim judge -- java Lock.
+// SET NX PX and a script that compares and deletes, for marketsim judge. It needs Java 17 and no library,
+// because it speaks Redis's protocol itself: javac Lock.java, then marketsim judge -- java Lock.
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;

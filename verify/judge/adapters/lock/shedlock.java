@@ -1,5 +1,5 @@
-// ShedLock over Jedis, for marketsim judge. Not run here: it needs shedlock-provider-redis-jedis4 and Jedis. The lock is
-// held while a callback runs: the callback reads the line that releases it.
+// ShedLock over Jedis, for marketsim judge. Not run here: it needs shedlock-provider-redis-jedis4 and Jedis.
+// The lock is held while a callback runs: the callback reads the line that releases it.
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Scanner;

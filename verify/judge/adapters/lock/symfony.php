@@ -1,5 +1,6 @@
 <?php
-// Symfony's Lock over phpredis, for marketsim judge (apt-get install php-redis php-symfony-lock; with composer, its autoload).
+// Symfony's Lock over phpredis, for marketsim judge (apt-get install php-redis php-symfony-lock; with composer,
+// its autoload).
 require '/usr/share/php/Symfony/Component/Lock/autoload.php';
 use Symfony\Component\Lock\{LockFactory, LockInterface, Store\RedisStore};
 
