@@ -28,8 +28,9 @@ import (
 
 func newAdapter(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use:  "adapter SPEC",
-		Args: arguments(1, 1),
+		Use:    "adapter SPEC",
+		Args:   arguments(1, 1),
+		Hidden: true, // judge starts it as a control; authors start from a program of --adapter
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := openAdapter(cmd.Context(), args[0])
 			if err != nil {

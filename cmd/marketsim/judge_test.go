@@ -36,7 +36,7 @@ func TestJudgeUsage(t *testing.T) {
 		{"docker run mine", "run marketsim inside it"},
 		{"--promise fair -- true", "--promise \"fair\": the only one that can be named is notices-loss"},
 		{"--within 0s -- true", "--within must be more than 0"},
-		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in go, laravel, node, php, python, redisson"},
+		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in go, java, laravel, node, php, python, redisson"},
 		{"--format csv -- true", "unknown format \"csv\""},
 		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
 	} {
@@ -122,4 +122,7 @@ func TestAdapter(t *testing.T) {
 		}
 	}
 	marketsim(t, "adapter", "nothing").exits(t, 2).says(t, "nothing")
+	if help := marketsim(t, "--help").stdout; strings.Contains(help, "\n  adapter ") || !strings.Contains(help, "\n  judge ") {
+		t.Errorf("the list of commands is for users, and judge alone needs this one:\n%s", help)
+	}
 }

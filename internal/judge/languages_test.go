@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-	"github.com/marketsim/marketsim/verify/judge/adapters"
 )
 
 // The same mistakes have the same shortest schedules in each language, of which
@@ -85,60 +82,5 @@ func TestSoundLocksInOtherLanguages(t *testing.T) {
 			}
 			finds(t, o, verify.Outlived)
 		})
-	}
-}
-
-// A search of the adapters finds nothing but that a client that is stopped
-// outlives its lease. Calls are cancelled where a program hears it.
-func TestAdapters(t *testing.T) {
-	alone(t)
-	t.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has node-redis
-	interpreters := map[string][]string{
-		"node": {"node"}, "php": {"php"}, "python": {"/usr/bin/python3"}, "ruby": {"ruby"},
-		"symfony": {"php"}, "laravel": {"php"},
-	}
-	lost := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Late}}
-	for kind, c := range map[string]struct {
-		program string
-		bounds  explore.Bounds
-		harms   []verify.Harm
-	}{"lock": {"lock", stops, []verify.Harm{verify.Outlived}}, "purchase": {"one-item", lost, nil}} {
-		for _, language := range adapters.Languages(kind) {
-			t.Run(language+"/"+kind, func(t *testing.T) {
-				o := options(t, "", c.bounds)
-				text := testkit.Must(adapters.Source(kind, language))(t)
-				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
-					t.Skip("it cannot be installed here")
-				}
-				file := filepath.Join(t.TempDir(), "adapter")
-				if language == "go" {
-					file += ".go"
-				}
-				testkit.Succeeds(t, os.WriteFile(file, []byte(text), 0o600))
-				if language == "go" {
-					build := exec.CommandContext(t.Context(), "go", "build", "-o", file+".bin", file)
-					file += ".bin"
-					if said, err := build.CombinedOutput(); err != nil {
-						t.Fatalf("%v: %s", err, said)
-					}
-				}
-				o.Command, o.Program, o.Pairs = append(interpreters[language], file), c.program, 1
-				if _, err := judge.Replay(t.Context(), o, "x5/any/"+c.program+"/d1"); errors.Is(err, judge.ErrAdapter) {
-					testkit.Require(t, "clients", err.Error())
-				}
-				if language == "symfony" || language == "laravel" {
-					return // that they lock is enough: their leases take long
-				}
-				o.Pairs = 4
-				if kind == "lock" && (language == "go" || language == "python") { // they hear it
-					o.Bounds.Kinds = append(slices.Clone(o.Bounds.Kinds), explore.Cancel)
-				}
-				finds(t, o, c.harms...)
-			})
-		}
-	}
-	_, err := adapters.Source("lock", "cobol")
-	if err == nil || !strings.Contains(err.Error(), "laravel, node, php, python") {
-		t.Errorf("an adapter that there is not: %v", err)
 	}
 }

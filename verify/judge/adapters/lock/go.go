@@ -17,30 +17,99 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var release = redis.NewScript(`
-if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end
-return 0`)
+var compareAndDelete = redis.NewScript(
+	`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`)
 
-// A call is a line, and a context that ends when it is cancelled.
+// A lock is one that this process takes again and again.
+type lock struct {
+	server       *redis.Client
+	lease, retry time.Duration
+	key, token   string // of the last acquisition
+}
+
+func (l *lock) acquire(ctx context.Context, name string) error {
+	l.key = os.Getenv("KEY_PREFIX") + name
+	l.token = rand.Text()
+
+	for {
+		taken, err := l.server.SetNX(ctx, l.key, l.token, l.lease).Result()
+		if taken || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(l.retry):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// release frees the lock, unless its lease has ended: then it may be another's.
+func (l *lock) release(ctx context.Context) (freed bool, err error) {
+	return compareAndDelete.Run(ctx, l.server, []string{l.key}, l.token).Bool()
+}
+
+// answer is what the lock says to a line, which ctx cancels.
+func (l *lock) answer(ctx context.Context, line string) string {
+	said := ""
+	var err error
+	name, acquires := strings.CutPrefix(line, "acquire ")
+	switch {
+	case acquires:
+		said = "acquired"
+		err = l.acquire(ctx, name)
+	case line == "release":
+		said = "lost"
+		var freed bool
+		freed, err = l.release(ctx)
+		if freed {
+			said = "released"
+		}
+	case line == "now":
+		said = fmt.Sprint(time.Now().UnixMilli())
+	case line == "can cancel":
+		said = "yes"
+	default:
+		err = fmt.Errorf("this is not understood: %q", line)
+	}
+
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "cancelled" // what it may have taken ends with its lease
+	case err != nil:
+		return "error " + err.Error()
+	}
+	return said
+}
+
+// A call is a line, and a context that ends when the call is cancelled.
 type call struct {
 	context.Context
 	line string
 }
 
-// read reads calls. It cancels the last one when it is told to.
+// read reads calls, in a goroutine of its own: one may be under way when "cancel" comes.
 func read(calls chan<- call) {
+	defer close(calls)
 	cancel := func() {}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		if lines.Text() == "cancel" {
 			cancel()
 			continue
 		}
-		var c call
+		c := call{line: lines.Text()}
 		c.Context, cancel = context.WithCancel(context.Background())
-		c.line = lines.Text()
 		calls <- c
 	}
-	close(calls)
+}
+
+// milliseconds reads a variable that marketsim has set.
+func milliseconds(variable string) time.Duration {
+	d, err := time.ParseDuration(os.Getenv(variable) + "ms")
+	if err != nil {
+		log.Fatalf("%s: %v", variable, err)
+	}
+	return d
 }
 
 func main() {
@@ -49,39 +118,15 @@ func main() {
 		log.Fatal(err)
 	}
 	options.MaxRetries = -1 // SET NX that is sent again finds the client's own lock
-	server := redis.NewClient(options)
-	ttl, _ := time.ParseDuration(os.Getenv("LOCK_TTL_MS") + "ms")
-	retry, _ := time.ParseDuration(os.Getenv("LOCK_RETRY_MS") + "ms")
-	name, token := "", ""
+
+	l := lock{
+		server: redis.NewClient(options),
+		lease:  milliseconds("LOCK_TTL_MS"),
+		retry:  milliseconds("LOCK_RETRY_MS"),
+	}
 	calls := make(chan call)
 	go read(calls)
 	for c := range calls {
-		said := "acquired"
-		err = nil
-		if key, acquire := strings.CutPrefix(c.line, "acquire "); acquire {
-			name, token = os.Getenv("KEY_PREFIX")+key, rand.Text()
-			taken := false
-			for taken, err = server.SetNX(c, name, token, ttl).Result(); !taken && err == nil; {
-				select {
-				case <-time.After(retry):
-					taken, err = server.SetNX(c, name, token, ttl).Result()
-				case <-c.Done():
-					err = c.Err()
-				}
-			}
-		} else if c.line == "can cancel" {
-			said = "yes"
-		} else {
-			freed := 0
-			freed, err = release.Run(c, server, []string{name}, token).Int()
-			said = []string{"lost", "released"}[freed]
-		}
-		switch {
-		case err != nil && c.Err() != nil:
-			said = "cancelled"
-		case err != nil:
-			said = "error " + err.Error()
-		}
-		fmt.Println(said)
+		fmt.Println(l.answer(c, c.line))
 	}
 }

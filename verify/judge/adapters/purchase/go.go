@@ -15,8 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var buy = redis.NewScript(`
-local price, funds = redis.call('zscore', KEYS[1], ARGV[1] .. '.' .. ARGV[3]), redis.call('hget', KEYS[2], 'funds')
+var buyScript = redis.NewScript(`
+local price = redis.call('zscore', KEYS[1], ARGV[1] .. '.' .. ARGV[3])
+local funds = redis.call('hget', KEYS[2], 'funds')
 if not price then return 'gone' end
 if tonumber(price) ~= tonumber(ARGV[4]) then return 'price' end
 if tonumber(funds) < tonumber(price) then return 'funds' end
@@ -26,10 +27,30 @@ redis.call('zrem', KEYS[1], ARGV[1] .. '.' .. ARGV[3])
 redis.call('sadd', KEYS[4], ARGV[1])
 return 'bought'`)
 
-var offer = redis.NewScript(`
+var listScript = redis.NewScript(`
 if redis.call('srem', KEYS[1], ARGV[1]) == 0 then return 'error the seller does not have it' end
 redis.call('zadd', KEYS[2], ARGV[3], ARGV[1] .. '.' .. ARGV[2])
 return 'listed'`)
+
+// key is the name of a key under the prefix that marketsim has set.
+func key(name string) string { return os.Getenv("KEY_PREFIX") + name }
+
+// answer makes the order or the offer of a line, and says what became of it.
+func answer(ctx context.Context, server *redis.Client, line string) (string, error) {
+	word, rest, _ := strings.Cut(line, " ")
+	order := strings.Fields(rest)
+	switch {
+	case word == "buy" && len(order) == 4:
+		buyer, seller := order[1], order[2]
+		keys := []string{key("market:"), key("users:" + buyer), key("users:" + seller), key("inventory:" + buyer)}
+		return buyScript.Run(ctx, server, keys, order).Text()
+	case word == "list" && len(order) == 3:
+		seller := order[1]
+		keys := []string{key("inventory:" + seller), key("market:")}
+		return listScript.Run(ctx, server, keys, order).Text()
+	}
+	return "", fmt.Errorf("this is not understood: %q", line)
+}
 
 func main() {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
@@ -37,16 +58,10 @@ func main() {
 		log.Fatal(err)
 	}
 	options.MaxRetries = -1 // the script may have run: it must not be sent again
-	ctx, server, prefix := context.Background(), redis.NewClient(options), os.Getenv("KEY_PREFIX")
+
+	server := redis.NewClient(options)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		market, users, inventory := prefix+"market:", prefix+"users:", prefix+"inventory:"
-		script, order, keys := offer, words[1:], []string{inventory + words[2], market}
-		if words[0] == "buy" {
-			buyer, seller := words[2], words[3]
-			script, keys = buy, []string{market, users + buyer, users + seller, inventory + buyer}
-		}
-		said, err := script.Run(ctx, server, keys, order).Text()
+		said, err := answer(context.Background(), server, lines.Text())
 		if err != nil {
 			said = "error " + err.Error()
 		}

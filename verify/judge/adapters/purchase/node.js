@@ -1,42 +1,76 @@
-// A purchase under WATCH, with node-redis, for marketsim judge --purchase and run --exec. Needs the package redis.
+// A purchase under WATCH, with node-redis, for marketsim judge --purchase and run --exec. Needs the package redis
+// (npm install redis; or apt-get install node-redis, with NODE_PATH=/usr/share/nodejs).
 const readline = require('readline');
 const { createClient, WatchError } = require('redis');
 
-(async () => {
-  const server = createClient({ url: process.env.REDIS_URL });
-  server.on('error', () => {}); // a connection that breaks is told where a command fails
-  await server.connect();
-  const [market, users, inventory] = ['market:', 'users:', 'inventory:'].map((name) => process.env.KEY_PREFIX + name);
+const prefix = process.env.KEY_PREFIX;
+const market = `${prefix}market:`;
+const user = (number) => `${prefix}users:${number}`;
+const inventory = (number) => `${prefix}inventory:${number}`;
 
-  // buy returns what became of one order. It begins anew only where EXEC says that nothing was done.
-  const buy = async (item, buyer, seller, price) => {
-    for (let retries = 0; ; retries++) {
-      await server.watch([market, users + buyer]);
-      const [listed, funds] = [await server.zScore(market, `${item}.${seller}`), await server.hGet(users + buyer, 'funds')];
-      const refused = listed === null ? 'gone' : listed !== Number(price) ? 'price' : Number(funds) < price ? 'funds' : '';
-      if (refused) {
-        await server.unwatch();
-        return refused;
-      }
-      try {
-        await server.multi().hIncrBy(users + buyer, 'funds', -price).hIncrBy(users + seller, 'funds', Number(price))
-          .zRem(market, `${item}.${seller}`).sAdd(inventory + buyer, item).exec();
-        return `bought ${retries}`;
-      } catch (e) {
-        if (!(e instanceof WatchError)) throw e;
-      }
+const server = createClient({ url: process.env.REDIS_URL });
+server.on('error', () => {}); // a connection that breaks is told where a command fails
+
+// refusal says why an order cannot be made; empty: it can.
+async function refusal(item, buyer, seller, price) {
+  const listed = await server.zScore(market, `${item}.${seller}`);
+  const funds = await server.hGet(user(buyer), 'funds');
+  if (listed === null) return 'gone';
+  if (listed !== Number(price)) return 'price';
+  return Number(funds) < Number(price) ? 'funds' : '';
+}
+
+// buy returns what became of one order. It tries again only where EXEC says that nothing was done.
+async function buy(item, buyer, seller, price) {
+  for (let retries = 0; ; retries++) {
+    await server.watch([market, user(buyer)]);
+    const refused = await refusal(item, buyer, seller, price);
+    if (refused) {
+      await server.unwatch();
+      return refused;
     }
-  };
 
-  // list offers an item of the seller's inventory, which nobody else takes from.
-  const list = async (item, seller, price) => {
-    const [had] = await server.multi().sRem(inventory + seller, item)
-      .zAdd(market, { score: Number(price), value: `${item}.${seller}` }).exec();
-    return had ? 'listed' : 'error the seller did not have it';
-  };
+    try {
+      await server
+        .multi()
+        .hIncrBy(user(buyer), 'funds', -price)
+        .hIncrBy(user(seller), 'funds', Number(price))
+        .zRem(market, `${item}.${seller}`)
+        .sAdd(inventory(buyer), item)
+        .exec();
+      return `bought ${retries}`;
+    } catch (e) {
+      if (!(e instanceof WatchError)) throw e;
+    }
+  }
+}
+
+// list offers an item of the seller's inventory, which nobody else takes from.
+async function list(item, seller, price) {
+  const [had] = await server
+    .multi()
+    .sRem(inventory(seller), item)
+    .zAdd(market, { score: Number(price), value: `${item}.${seller}` })
+    .exec();
+  return had ? 'listed' : 'error the seller did not have it';
+}
+
+async function answer(line) {
+  const [word, ...order] = line.split(' ');
+  switch (word) {
+    case 'buy':
+      return buy(...order);
+    case 'list':
+      return list(...order);
+    default:
+      return `error this is not understood: ${line}`;
+  }
+}
+
+(async () => {
+  await server.connect();
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [word, ...order] = line.split(' ');
-    console.log(await (word === 'buy' ? buy : list)(...order).catch((e) => 'error ' + e.message));
+    console.log(await answer(line).catch((e) => `error ${e.message}`));
   }
   process.exit(0);
 })();

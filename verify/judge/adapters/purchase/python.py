@@ -1,10 +1,24 @@
-# A purchase by one script, with redis-py, for marketsim judge --purchase and run --exec. Needs the package redis (apt-get install python3-redis).
-import os, sys
-import redis
+# A purchase by one script, with redis-py, for marketsim judge --purchase and run --exec. Needs the package redis
+# (apt-get install python3-redis).
+import os
+import sys
 
-server = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=5)
-buy = server.register_script("""
-local price, funds = redis.call('zscore', KEYS[1], ARGV[1] .. '.' .. ARGV[3]), redis.call('hget', KEYS[2], 'funds')
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+PREFIX = os.environ["KEY_PREFIX"]
+MARKET = PREFIX + "market:"
+
+server = redis.Redis.from_url(
+    os.environ["REDIS_URL"],
+    socket_timeout=5,
+    decode_responses=True,
+    retry=Retry(NoBackoff(), 0),  # a script may have run: it must not be sent again
+)
+buy_script = server.register_script("""
+local price = redis.call('zscore', KEYS[1], ARGV[1] .. '.' .. ARGV[3])
+local funds = redis.call('hget', KEYS[2], 'funds')
 if not price then return 'gone' end
 if tonumber(price) ~= tonumber(ARGV[4]) then return 'price' end
 if tonumber(funds) < tonumber(price) then return 'funds' end
@@ -14,20 +28,39 @@ redis.call('zrem', KEYS[1], ARGV[1] .. '.' .. ARGV[3])
 redis.call('sadd', KEYS[4], ARGV[1])
 return 'bought'
 """)
-offer = server.register_script("""
+list_script = server.register_script("""
 if redis.call('srem', KEYS[1], ARGV[1]) == 0 then return 'error the seller does not have it' end
 redis.call('zadd', KEYS[2], ARGV[3], ARGV[1] .. '.' .. ARGV[2])
 return 'listed'
 """)
-market, users, inventory = (os.environ["KEY_PREFIX"] + name for name in ("market:", "users:", "inventory:"))
+
+
+def user(number):
+    return PREFIX + "users:" + number
+
+
+def inventory(number):
+    return PREFIX + "inventory:" + number
+
+
+def buy(item, buyer, seller, price):
+    keys = [MARKET, user(buyer), user(seller), inventory(buyer)]
+    return buy_script(keys, [item, buyer, seller, price])
+
+
+def offer(item, seller, price):
+    return list_script([inventory(seller), MARKET], [item, seller, price])
+
+
 for line in sys.stdin:
     word, *order = line.split()
     try:
         if word == "buy":
-            _, buyer, seller, _ = order
-            answer = buy([market, users + buyer, users + seller, inventory + buyer], order).decode()
+            answer = buy(*order)
+        elif word == "list":
+            answer = offer(*order)
         else:
-            answer = offer([inventory + order[1], market], order).decode()
+            answer = "error this is not understood: " + line.strip()
     except Exception as e:  # the script may have run: do not send it again
         answer = "error " + repr(e)
     print(answer, flush=True)
