@@ -80,7 +80,7 @@ func TestExamples(t *testing.T) {
 					continue
 				}
 				if cmd.Flags().Lookup("duration") != nil {
-					args = instead(args, "--duration", "300ms", "--warmup", "0s")
+					args = withFlags(args, "--duration", "300ms", "--warmup", "0s")
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				var said transcript

@@ -114,9 +114,9 @@ func TestServerStoodStill(t *testing.T) {
 	}
 }
 
-// TestStalledServerAccusesNobody: a renewal waits for a server that stands still, and the
+// TestServerThatStoodStillAccusesNobody: a renewal waits for a server that stands still, and the
 // lease runs out. That was called a sale to two buyers.
-func TestStalledServerAccusesNobody(t *testing.T) {
+func TestServerThatStoodStillAccusesNobody(t *testing.T) {
 	if !testkit.Long() {
 		t.Skip("a scenario is played ten times: set MARKETSIM_LONG=all")
 	}

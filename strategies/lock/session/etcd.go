@@ -174,9 +174,9 @@ type etcdPlace struct {
 
 // take implements place. It begins another session if there is none.
 func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
-	how := (*concurrency.Mutex).TryLock
+	lockMutex := (*concurrency.Mutex).TryLock
 	if !until.IsZero() {
-		how = (*concurrency.Mutex).Lock
+		lockMutex = (*concurrency.Mutex).Lock
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
@@ -199,7 +199,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			p.session, p.exit, p.mutex = s, exit, mutex
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a
 			// bound on the time.
-			err = p.calls.await(ctx, func() error { return untilThrough(ctx, mutex, how) })
+			err = p.calls.await(ctx, func() error { return repeatUntilKeyIsMade(ctx, mutex, lockMutex) })
 		}
 
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
@@ -221,14 +221,14 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 	}
 }
 
-// untilThrough calls how again if a leader or a server was lost during its first request,
-// which makes the key: it is the same key again. Later requests are not repeated, because
-// they may delete the key, late.
-func untilThrough(
-	ctx context.Context, m *concurrency.Mutex, how func(*concurrency.Mutex, context.Context) error,
+// repeatUntilKeyIsMade locks a Mutex, again if a leader or a server was lost during the first
+// request, which makes the Mutex's key: it is the same key again. Later requests are not
+// repeated, because they may delete the key, late.
+func repeatUntilKeyIsMade(
+	ctx context.Context, m *concurrency.Mutex, lockMutex func(*concurrency.Mutex, context.Context) error,
 ) error {
 	for end := time.Now().Add(abandonTimeout); ; {
-		err := how(m, ctx)
+		err := lockMutex(m, ctx)
 		if err == nil {
 			return nil
 		}
@@ -236,9 +236,9 @@ func untilThrough(
 		var answer rpctypes.EtcdError
 		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
 		owner := m.IsOwner()
-		through := owner.GetCompare().GetCreateRevision() > 0
+		keyIsMade := owner.GetCompare().GetCreateRevision() > 0
 
-		if !lost || through || time.Now().After(end) {
+		if !lost || keyIsMade || time.Now().After(end) {
 			return err
 		}
 		if locking.Sleep(ctx, retryEvery, nil) != nil {
