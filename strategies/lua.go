@@ -111,7 +111,9 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 	script := w.plain
 	if s.worker != "" {
 		s.number++
-		script, keys, args = w.idempotent, append(keys, s.Keys.Outcomes()), append(args, s.worker, s.number)
+		script = w.idempotent
+		keys = append(keys, s.Keys.Outcomes())
+		args = append(args, s.worker, s.number)
 	}
 
 	if err := ctx.Err(); err != nil {
