@@ -227,12 +227,14 @@ func accountIsNotOverdrawn(f *fixture) {
 		w := f.worker(nil)
 		return [2]market.Order{w.lists(item, opening.Funds*2/3), w.lists(item+1, opening.Funds*2/3)}
 	}
+
 	judge := func(h *HeldRequest, first, second error) {
 		f.one(h, first, second)
 		if funds := f.snapshot().Funds[buyer]; funds < 0 {
 			f.Errorf("the account is overdrawn: %d coins, by an order that was held %s", funds, h)
 		}
 	}
+
 	f.meet(meeting{orders: orders, judge: judge})
 }
 
