@@ -90,7 +90,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 			_ = second.Release(t.Context())
 		}
 		_ = first.Release(t.Context())
-		return said(err == nil)
+		return yesOrNo(err == nil)
 	}
 	reading = "-"
 	if shared, ok := l.(lock.SharedLocker); ok {
@@ -127,10 +127,15 @@ func ownerDeletes(faults *findings.FaultTable, subject string) string {
 func expires(faults *findings.FaultTable, subject string) string {
 	for _, f := range faults.Findings {
 		if f.Scenario == "crash-holding" && f.Subject == subject && f.KeptOut != "" {
-			return said(f.KeptOut == verify.LeaseRanOut)
+			return yesOrNo(f.KeptOut == verify.LeaseRanOut)
 		}
 	}
 	return "-"
 }
 
-func said(yes bool) string { return map[bool]string{true: "yes", false: "no"}[yes] }
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -131,6 +132,29 @@ func TestStopsAreThere(t *testing.T) {
 	}
 	if len(stops) < 40 {
 		t.Errorf("only %d stops were found", len(stops))
+	}
+}
+
+// TestFilesAreThere: the Go files that CONTRIBUTING.md names are there, those without a folder
+// in any.
+func TestFilesAreThere(t *testing.T) {
+	var there []string
+	testkit.Succeeds(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		there = append(there, filepath.ToSlash(path))
+		return err
+	}))
+
+	named := regexp.MustCompile(`[\w./-]*\w\.go\b`).FindAllString(text(t, "../CONTRIBUTING.md"), -1)
+	for _, name := range named {
+		isIt := func(path string) bool {
+			return path == "../"+name || !strings.Contains(name, "/") && strings.HasSuffix(path, "/"+name)
+		}
+		if !strings.Contains(name, "NAME") && !slices.ContainsFunc(there, isIt) {
+			t.Errorf("CONTRIBUTING.md names %s, which is not there", name)
+		}
+	}
+	if len(named) < 80 {
+		t.Errorf("only %d files are named", len(named))
 	}
 }
 

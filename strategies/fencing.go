@@ -134,7 +134,8 @@ func (f *fenced) read(ctx context.Context, op *operation) error {
 		return err
 	}
 
-	script, subject := purchaseRead, any(op.member())
+	script := purchaseRead
+	subject := any(op.member())
 	if op.lists {
 		script, subject = listRead, int64(op.Item)
 	}

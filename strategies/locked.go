@@ -24,7 +24,8 @@ type LockNames func(names []string, item market.ItemID, buyer market.UserID, n i
 // all calls add with each lock that a market may have, with some twice, so that it
 // can be removed without a SCAN.
 func (l LockNames) all(m market.RunNote, add func(name string) bool) {
-	last, most := "", max(int(m.Items), m.Accounts, 1)
+	last := ""
+	most := max(int(m.Items), m.Accounts, 1)
 	if slices.Equal(l(nil, 1, 1, 0), l(nil, 2, 2, 0)) { // one lock for all
 		most = 1
 	}

@@ -56,14 +56,14 @@ var (
 func luaText(names ...string) string { return locking.ScriptText(scripts, names...) }
 
 // writing is a script that writes, and the same for idempotent=on.
-type writing struct{ plain, once *redis.Script }
+type writing struct{ plain, idempotent *redis.Script }
 
 // newWriting makes both, with what is defined before them.
 func newWriting(before, text string) writing {
 	before += luaText("refused")
 	return writing{
-		plain: redis.NewScript(before + text),
-		once:  redis.NewScript(before + "local function write()\n" + text + "end\n" + luaText("once")),
+		plain:      redis.NewScript(before + text),
+		idempotent: redis.NewScript(before + "local function write()\n" + text + "end\n" + luaText("once")),
 	}
 }
 
@@ -111,7 +111,9 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 	script := w.plain
 	if s.worker != "" {
 		s.number++
-		script, keys, args = w.once, append(keys, s.Keys.Outcomes()), append(args, s.worker, s.number)
+		script = w.idempotent
+		keys = append(keys, s.Keys.Outcomes())
+		args = append(args, s.worker, s.number)
 	}
 
 	if err := ctx.Err(); err != nil {

@@ -66,6 +66,7 @@ func (o *operation) read(ctx context.Context, rdb redis.Cmdable) {
 	o.funds = rdb.HGet(ctx, o.keys.User(o.Buyer), "funds")
 }
 
+// judge decides by what was read: nil, and the operation may be written, or why not.
 func (o *operation) judge() error {
 	if o.lists {
 		if owned, err := o.owned.Result(); err != nil || owned {

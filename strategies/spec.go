@@ -71,7 +71,8 @@ func (c Catalogue) parse(text string) (Spec, error) {
 	}
 	spec := Spec{strategy: c.Strategies[i], params: param.Values{}}
 
-	lockName, settings := spec.strategy.Lock, parts[1:]
+	lockName := spec.strategy.Lock
+	settings := parts[1:]
 	if len(settings) > 0 && !strings.Contains(settings[0], "=") {
 		if lockName == "" {
 			return spec, fmt.Errorf("%s takes no lock", parts[0])

@@ -145,7 +145,8 @@ func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt,
 // transaction watches keys, reads and decides, and executes the writes if
 // nothing watched has changed.
 func (w *watcher) transaction(ctx context.Context, op *operation) error {
-	sent, keys := false, op.reads()
+	sent := false
+	keys := op.reads()
 	if w.versions {
 		keys[0] = w.Keys.Version(op.Item)
 	}

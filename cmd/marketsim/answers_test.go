@@ -51,7 +51,7 @@ func TestAnswers(t *testing.T) {
 			t.Parallel() // each is slower then, and its ratio much the same
 			first := strings.Split(c[2], "; ")[0]
 			if first == "" {
-				marketsim(t, instead(strings.Fields(c[1]), "--redis", "redis://"+refusedAddr(t))...).exits(t, exitEnvironment)
+				marketsim(t, withFlags(strings.Fields(c[1]), "--redis", "redis://"+refusedAddr(t))...).exits(t, exitEnvironment)
 				return
 			}
 			for try := 1; ; try++ {
@@ -77,7 +77,7 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 			args[i+1], _, _ = strings.Cut(args[i+1], ",")
 		}
 	}
-	o := marketsim(t, instead(args,
+	o := marketsim(t, withFlags(args,
 		"--redis", "redis://"+server, "--duration", "40ms", "--warmup", "10ms", "--format", "json")...)
 	if o.code != exitFine {
 		return "", fmt.Errorf("exit code %d: %s", o.code, o.stderr)

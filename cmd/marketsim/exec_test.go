@@ -72,10 +72,8 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 	if err := exec.Command(needs[0], needs[1:]...).Run(); err != nil {
 		testkit.Require(t, "clients", strings.Join(needs, " ")+": "+err.Error())
 	}
-	dir := filepath.Join(t.TempDir(), "out")
-	args := []string{"run", "--strategy", "exec:mine", "--exec", "mine=" + strings.Join(command, " "), "--mix", "1x1"}
-	o := marketsim(t, append(args, "--duration", "250ms", "--warmup", "0s", "--out", dir)...)
-	o.exits(t, exitFine).says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
+	dir, o := whereAllBought(t, "--strategy", "exec:mine", "--exec", "mine="+strings.Join(command, " "), "--mix", "1x1")
+	o.says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	want := "--exec 'mine=" + filepath.Base(command[0]) + " " + filepath.Base(command[1])

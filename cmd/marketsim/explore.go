@@ -201,7 +201,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 
 	drawn := false
 	for _, t := range e.programs {
-		r, err := explore.Search(ctx, e.told(p, t), t.Within(f.limits))
+		r, err := explore.Search(ctx, e.announcing(p, t), t.Within(f.limits))
 		if err != nil {
 			return []findings.Exploration{{Scheme: e.scheme, Why: err.Error()}}
 		}
@@ -247,19 +247,19 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 	return all
 }
 
-// told is a trade's program, whose search says on stderr what it finds, when it is found, and
-// how far it is.
-func (e exploration) told(p *program, t trade) explore.Program {
-	told := t.program()
-	told.OnFound = func(f explore.Found) {
+// announcing is a trade's program, whose search says on stderr what it finds, when it is found,
+// and how far it is.
+func (e exploration) announcing(p *program, t trade) explore.Program {
+	program := t.program()
+	program.OnFound = func(f explore.Found) {
 		p.notice("%s, %s: %s, with %s and %s: marketsim explore --replay %s", e.scheme, t.Name, f.Harm,
 			english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""),
 			process.ShellLine(f.Token))
 	}
-	told.OnProgress = func(soFar *explore.Report) {
+	program.OnProgress = func(soFar *explore.Report) {
 		p.progress("%s, %s: %s", e.scheme, t.Name, soFar.Progress())
 	}
-	return told
+	return program
 }
 
 // replayed is the schedule of --replay, played again.

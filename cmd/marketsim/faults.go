@@ -76,16 +76,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var before *findings.FaultTable // of --add
-	if f.add != "" {
-		f.out.dir = f.add
-		f.out.force = true
-		before, err = loadOnly[*findings.FaultTable](f.add, faultsFile)
-		if err != nil {
-			return usagef("--add: %w", err)
-		}
-		// The table has all; --scenario and --lock only say which of its cells
-		// are played again.
+	if f.add != "" { // the result has all, and what was asked for is played again
 		scenarios, schemes, err = new(faultFlags).chosen()
 		if err != nil {
 			return err
@@ -93,11 +84,14 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	}
 
 	res := fault.NewResult(version(), scenarios, schemes)
-	if before != nil {
-		if err := res.Keep(before, f.scenarios, f.locks); err != nil {
-			return usagef("--add %s: %w", f.add, err)
+	var before *findings.FaultTable // of --add
+	if f.add != "" {
+		before, err = f.completes(res)
+		if err != nil {
+			return err
 		}
 	}
+
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
@@ -121,6 +115,22 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		}
 	}
 	return errors.Join(promisesBroken(res), unfinished, f.out.finish(p, res))
+}
+
+// completes has a result complete that of --add, and keep what need not be played again. It
+// returns the stored one.
+func (f *faultFlags) completes(res *findings.FaultTable) (before *findings.FaultTable, err error) {
+	f.out.dir = f.add
+	f.out.force = true
+	before, err = loadOnly[*findings.FaultTable](f.add, faultsFile)
+	if err != nil {
+		return nil, usagef("--add: %w", err)
+	}
+
+	if err := res.Keep(before, f.scenarios, f.locks); err != nil {
+		return nil, usagef("--add %s: %w", f.add, err)
+	}
+	return before, nil
 }
 
 // findFaults plays what a result lacks, on private servers that are gone when it

@@ -171,7 +171,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 
-	word, step := args[0], "'marketsim --help' names them"
+	word := args[0]
+	step := "'marketsim --help' names them"
 	var near []string
 	if !root.DisableSuggestions {
 		near = root.SuggestionsFor(word)

@@ -5,26 +5,22 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/backend"
+	"golang.org/x/sys/unix"
+
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/runs"
-	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
@@ -91,20 +87,19 @@ func TestInterruptedInAPipe(t *testing.T) {
 	}
 }
 
-// fill writes to a pipe until it is full.
+// fill writes to a pipe for as long as it has a reader, and returns when it is full.
 func fill(t *testing.T, _, pipe *os.File) {
-	var written atomic.Int64
 	go func() {
 		var err error
-		for err == nil { // until its reader is gone
+		for err == nil {
 			_, err = pipe.Write([]byte{'.'})
-			written.Add(1)
 		}
 	}()
+
 	eventually(t, "a full pipe", func() bool {
-		before := written.Load()
-		time.Sleep(300 * time.Millisecond)
-		return before > 0 && written.Load() == before
+		takesMore := []unix.PollFd{{Fd: int32(pipe.Fd()), Events: unix.POLLOUT}}
+		n, err := unix.Poll(takesMore, 0)
+		return n == 0 && err == nil
 	})
 }
 
@@ -236,55 +231,6 @@ func (e external) block(t testing.TB, key string) {
 	eventually(t, "somebody who waits for "+key, func() bool { return calls() > before+10 })
 }
 
-var serverAddr = regexp.MustCompile(`redis://(\S+)`)
-
-// The password of a private server is in nothing that a run prints or writes,
-// and nobody gets in without it.
-func TestPrivatePasswordIsHidden(t *testing.T) {
-	t.Parallel()
-	path, password := spied(t)
-	dir := t.TempDir()
-	c := startChildIn(t, []string{"PATH=" + path}, "run", "--strategy", "fine,fine:set-px", "--mix", "1x1",
-		"--hold", "5ms", "--duration", "900ms", "--warmup", "0s", "--backend", "local", "--out", filepath.Join(dir, "out"),
-		"--history", filepath.Join(dir, "history"))
-	addr := serverAddr.FindStringSubmatch(c.awaitStderr("backend: private ") + c.awaitStderr("\n"))[1]
-	without := redisconn.Target{Network: "tcp", Addr: addr}
-	if conn, err := redisconn.To(without).Dial(t.Context()); !errors.Is(err, redisconn.ErrAuth) {
-		t.Errorf("without the password: %v, %v", conn, err)
-	}
-	hidden(t, password(), c.end().exits(t, exitFine), dir)
-}
-
-// spied is a PATH with a redis-server that shows the test the password that the
-// program gave it.
-func spied(t *testing.T) (path string, password func() string) {
-	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		testkit.Require(t, "redis", err.Error())
-	}
-	path = t.TempDir()
-	told := filepath.Join(path, "told")
-	script := fmt.Sprintf("#!/bin/sh\n"+
-		"read -r a; read -r b; printf '%%s\\n' \"$a\" \"$b\" >%[1]q\n"+
-		"exec %[2]q \"$@\" <%[1]q\n", told, program)
-	testkit.Succeeds(t, os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700))
-	return path, func() string { return strings.Split(read(t, told), `"`)[1] }
-}
-
-// privateServer is the server that a child has started for itself.
-func privateServer(t *testing.T, c *child, password string) external {
-	t.Helper()
-	c.awaitStderr("\n")
-	found := serverAddr.FindStringSubmatch(c.awaitStderr("backend: private "))
-	if found == nil {
-		t.Fatalf("the child names no server:\n%s", c.stderr.String())
-	}
-	target := redisconn.Target{Network: "tcp", Addr: strings.TrimSpace(found[1]), Password: password}
-	s := backend.NewServer(backend.OriginURL, target, "", nil)
-	return external{s, testkit.Dial(t, s)}
-}
-
 // Faults are interrupted while clients are held and stopped. A complete result
 // in the folder stays.
 func TestInterruptedFaults(t *testing.T) {
@@ -302,114 +248,4 @@ func TestInterruptedFaults(t *testing.T) {
 	if read(t, filepath.Join(dir, faultsFile)) != complete {
 		t.Error("the complete result was replaced")
 	}
-}
-
-// longRuns are commands that take longer than any test waits before it interrupts them.
-// Those with locks that need other servers ask for all that this machine has.
-var longRuns = []string{
-	"faults --out", // the whole table: a part of it ends too soon where the slow servers are missing
-	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd:timeout=1s --mix 2x2 --duration 10m --backend local --out",
-	"reproduce --duration 10m --backend local --out",
-}
-
-// TestInterruptedAtRandom interrupts commands at moments drawn from a seed: what was
-// found is stored, in faults every cell is found or marked, and nothing stays.
-// MARKETSIM_INTERRUPTS says how often, MARKETSIM_SEED with which seed.
-func TestInterruptedAtRandom(t *testing.T) {
-	t.Parallel()
-	testkit.Local(t)
-	times, seed := uint64(len(longRuns)), uint64(time.Now().UnixNano())
-	for name, number := range map[string]*uint64{"MARKETSIM_INTERRUPTS": &times, "MARKETSIM_SEED": &seed} {
-		if text := os.Getenv(name); text != "" {
-			n, err := strconv.ParseUint(text, 10, 64)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*number = n
-		}
-	}
-	t.Logf("seed %d", seed)
-	draw := rand.New(rand.NewPCG(seed, 0))
-	for n := range times {
-		after := time.Duration(draw.Int64N(int64(3 * time.Second)))
-		if draw.IntN(3) == 0 {
-			after /= 40 // while the program and its first servers start
-		}
-		args := strings.Fields(installed(longRuns[n%uint64(len(longRuns))]))
-		twice := draw.IntN(3) == 0
-		t.Run(fmt.Sprintf("%d/%s after %s, twice: %v", n+1, args[0], after, twice),
-			func(t *testing.T) { interruptAfter(t, args, after, twice) })
-	}
-}
-
-// installed leaves the locks of servers out of a command that this machine does not have.
-func installed(command string) string {
-	finders := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
-	for name, find := range finders {
-		if _, err := find(); err != nil && !testkit.Required(name) {
-			command = regexp.MustCompile(`,fine:`+name+`[^, ]*`).ReplaceAllString(command, "")
-		}
-	}
-	return command
-}
-
-// interruptAfter interrupts a command whose last argument will be a folder, and looks at
-// what is left. Who interrupts it twice leaves at once, perhaps without a result.
-func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool) {
-	dir, temporary := t.TempDir(), t.TempDir()
-	c := startChildIn(t, []string{"TMPDIR=" + temporary}, append(args, dir)...)
-	time.Sleep(after)
-	// in the background of a shell, SIGINT is ignored until the program asks for it
-	if c.stderr.String() == "" {
-		_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	} else {
-		c.interrupt()
-	}
-	if twice {
-		// It may have ended; a second SIGINT may be taken for the first.
-		_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	}
-	o := c.end()
-	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
-		t.Errorf("temporary files are left: %v, %v", left, err)
-	}
-	if pids := withEnvironment(t, "TMPDIR="+temporary); len(pids) != 0 {
-		t.Errorf("the processes %v are left", pids)
-	}
-	if o.code == -1 && o.stderr == "" {
-		t.Log("it was interrupted before it listened to signals")
-		return
-	}
-	o.exits(t, exitInterrupted)
-	if twice {
-		return
-	}
-	if args[0] != "faults" {
-		if path := filepath.Join(dir, runFile); exists(path) && parse(t, read(t, path)).Status != stored.Interrupted {
-			t.Errorf("it stored %s", read(t, path))
-		}
-		return
-	}
-	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if cells := len(res.Scenarios) * len(res.Subjects); res.Status != stored.Interrupted || len(res.Findings) != cells ||
-		res.Found() == cells {
-		t.Errorf("%s with %d findings, %d of them found", res.Status, len(res.Findings), res.Found())
-	}
-	t.Logf("%d of %d found, %s to stop", res.Found(), len(res.Findings), o.took.Round(time.Millisecond))
-}
-
-// withEnvironment finds the processes that have a variable in their
-// environment, as children inherit it.
-func withEnvironment(t *testing.T, variable string) (pids []string) {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	paths := testkit.Must(filepath.Glob("/proc/[0-9]*/environ"))(t)
-	for _, path := range paths {
-		// Processes of others cannot be read, and are not ours.
-		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), variable+"\x00") {
-			pids = append(pids, filepath.Base(filepath.Dir(path)))
-		}
-	}
-	return pids
 }

@@ -110,7 +110,8 @@ func suggestList(err error) error {
 		return err
 	}
 
-	name, known := unknown.Name, reference.LibrariesNamed(unknown.Name)
+	name := unknown.Name
+	known := reference.LibrariesNamed(name)
 	_, noScheme := fault.SchemeOf(catalogue.Full(), name)
 	_, noScenario := fault.ScenariosNamed(name)
 	switch {

@@ -254,7 +254,11 @@ func promises(kinds []lock.Kind) *view.Table {
 	for _, k := range kinds {
 		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {
-			cells = append(cells, map[bool]string{true: "yes", false: "-"}[p.Made])
+			made := "-"
+			if p.Made {
+				made = "yes"
+			}
+			cells = append(cells, made)
 		}
 		t.Add(cells...)
 	}

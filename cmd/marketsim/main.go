@@ -189,35 +189,42 @@ func newRoot(p *program) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(explainFlag)
+	root.SetHelpCommand(newHelp(root))
 	usage, _ := helpFiles.ReadFile("help/usage.tmpl")
 	root.SetUsageTemplate(string(usage))
 	root.CompletionOptions.HiddenDefaultCmd = true
+
 	commands := []*cobra.Command{newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p),
 		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
 	root.AddCommand(commands...)
+
 	for _, cmd := range append(commands, root) {
 		explain(cmd)
 		complete(cmd)
 		takeOne(cmd.Flags())
 	}
-	root.SetHelpCommand(&cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about a command",
-		// cobra's own exits with 0 if there is no such command
-		RunE: func(_ *cobra.Command, words []string) error {
-			cmd, rest, err := root.Find(words)
-			if err == nil && cmd == root {
-				err = unknownCommand(root, rest)
-			} else if err == nil && len(rest) > 0 {
-				err = fmt.Errorf("help takes one command, and %q is beside %s", rest[0], cmd.Name())
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
-	})
 	return root
+}
+
+// newHelp is the command help of root. cobra's own exits with 0 if there is no such command.
+func newHelp(root *cobra.Command) *cobra.Command {
+	help := &cobra.Command{Use: "help [COMMAND]", Short: "Help about a command"}
+	help.RunE = func(_ *cobra.Command, words []string) error {
+		cmd, rest, err := root.Find(words)
+		switch {
+		case err == nil && cmd == root:
+			err = unknownCommand(root, rest)
+		case err == nil && len(rest) > 0:
+			err = fmt.Errorf("help takes one command, and %q is beside %s", rest[0], cmd.Name())
+		}
+		if err != nil {
+			return usageError{err}
+		}
+
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
+	return help
 }
 
 // The annotation of a command with its flags in groups, as help shows them.

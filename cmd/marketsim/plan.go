@@ -344,7 +344,8 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
 	config.Margin = new(percent / 100)
 
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
-	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
+	fewest := max(6, compare.Fewest(pairs))
+	fewest = (fewest + 2) / 3 * 3 // the next multiple of 3, see checkTrials
 	switch {
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)

@@ -188,8 +188,8 @@ func short(args ...string) []string {
 	return append(args, "--duration", "100ms", "--warmup", "20ms")
 }
 
-// instead is a command with other values of some flags, each of which is given once.
-func instead(args []string, flags ...string) []string {
+// withFlags is a command with other values of some flags, each of which is given once.
+func withFlags(args []string, flags ...string) []string {
 	for i := 0; i < len(flags); i += 2 {
 		if at := slices.Index(args, flags[i]); at >= 0 {
 			args = slices.Delete(args, at, at+2)

@@ -164,6 +164,7 @@ type pair struct {
 // Stands for the rate of a row without a purchase, which is slower than any other.
 const leastRate = 1e-6
 
+// add adds the rows of a round, of which one that was not measured is nil.
 func (p *pair) add(a, b *result.Row) {
 	if a == nil || b == nil || a.Status != stored.Complete || b.Status != stored.Complete {
 		return

@@ -216,6 +216,7 @@ func (c *child) report(e event) {
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 
+// work makes the operation of a command, and reports what its client was told.
 func (c *child) work(cmd command) event {
 	ctx := context.Background()
 	var receipt market.Receipt
@@ -227,7 +228,7 @@ func (c *child) work(cmd command) event {
 	case doBuy:
 		receipt, err = c.Purchaser.Purchase(ctx, cmd.Order)
 	case doBrowse:
-		// As every scheme with a lock is.
+		// Only schemes with a lock are told to browse, and each is a Browser.
 		receipt, err = c.Purchaser.(market.Browser).Browse(ctx, cmd.Listing)
 	default:
 		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}

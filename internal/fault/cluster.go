@@ -124,7 +124,9 @@ func (s *setup) concludeGone(replica int) observed {
 	own(s, s.conn)
 
 	after := s.snapshot()
-	sold, again, gone := map[market.ItemID]bool{}, false, 0
+	sold := map[market.ItemID]bool{}
+	again := false // an item was sold again
+	gone := 0      // purchases
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
 		if !op.outcome.Applied() {
 			return false

@@ -108,7 +108,8 @@ func lostRelease(s *setup) observed {
 	beside := false
 	kept := verify.AtOnce
 	for nth := 1; nth <= commands && kept != verify.NeverIn; nth++ {
-		in, now := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
+		loseNth := func() (sendAgain func()) { return lose(s, proxies, nth) }
+		in, now := releaseLost(s, nth, loseNth, a, b, c)
 		beside = beside || in
 		kept = longer(kept, now)
 	}
@@ -127,7 +128,9 @@ func lostRelease(s *setup) observed {
 
 // releaseLost loses a reply in the nth release. It reports whether two get in,
 // and how long one is kept out.
-func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, kept verify.KeptOut) {
+func releaseLost(
+	s *setup, nth int, lose func() (sendAgain func()), a, b, c *client,
+) (beside bool, kept verify.KeptOut) {
 	l := a.listUntilRelease(nth)
 	sendAgain := lose()
 	a.goOn()

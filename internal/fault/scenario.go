@@ -293,7 +293,8 @@ func (s Scheme) value(name string) string {
 // same without fences, setnx (the book's lock without an expiry) meets setnx-expire (its
 // lock with one), and all others meet setnx.
 func (s Scheme) neighbour() (Scheme, error) {
-	name, under := "setnx", ""
+	name := "setnx"
+	under := ""
 	if outer := s.Strategy().Name; s.TakesLock() && outer != locksUnder {
 		under = outer + ":"
 	}

@@ -33,12 +33,12 @@ var serverFaults = []Scenario{{
 	Name:    "server-stalls",
 	Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
 	Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
-	run: func(s *setup) observed { return serverStalls(s, step.Read) },
+	run: func(s *setup) observed { return pauseServers(s, step.Read) },
 }, {
 	Name:  "server-stalls-late",
 	Title: "the same, but the holder has checked its lease before the server stands still",
 	Needs: "redis-server, Unix signals", Applies: inRedis,
-	run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
+	run: func(s *setup) observed { return pauseServers(s, step.BeforeWrite) },
 }, {
 	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evictLock,
 	Title: "the Redis of the locks evicts by volatile-ttl: " +
@@ -155,8 +155,8 @@ func restartEmpty(s *setup) observed {
 		"the server comes back empty, and another gets in beside the holder")
 }
 
-// serverStalls stops the servers of the locks while a buyer is at a step and another waits.
-func serverStalls(s *setup, holder step.Name) observed {
+// pauseServers stops the servers of the locks while a buyer is at a step and another waits.
+func pauseServers(s *setup, holder step.Name) observed {
 	all := s.lockServers()
 	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")

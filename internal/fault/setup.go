@@ -331,7 +331,7 @@ func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 // ensembleProxies puts a proxy between the clients to come and each ZooKeeper
 // or etcd server of their lock.
 func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
-	through := func(addrs []string) (all []string) {
+	proxied := func(addrs []string) (all []string) {
 		for _, addr := range addrs {
 			p := own(s, must(wire.Start(addr)))
 			proxies = append(proxies, p)
@@ -340,8 +340,8 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 		return all
 	}
 
-	s.config.ZooKeeper = through(s.config.ZooKeeper)
-	s.config.Etcd = through(s.config.Etcd)
+	s.config.ZooKeeper = proxied(s.config.ZooKeeper)
+	s.config.Etcd = proxied(s.config.Etcd)
 	return proxies
 }
 

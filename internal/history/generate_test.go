@@ -120,7 +120,7 @@ func (o oracle) ordered(item location, ops []Op) bool {
 		if slices.ContainsFunc(ops, func(y Op) bool { return y.Outcome != Unknown && y.End < x.Start }) {
 			continue // that one came first
 		}
-		if after, ok := happens(item, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
+		if after, ok := applied(item, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
 			return true
 		}
 	}
@@ -131,8 +131,8 @@ func (o oracle) ended(item location) bool {
 	return len(o.final) == 1 && o.final[0] == item || len(o.final) == 0 && item == location{}
 }
 
-// happens is where the item lies after an operation whose client was told what it was told.
-func happens(item location, x Op) (location, bool) {
+// applied is where the item lies after an operation whose client was told what it was told.
+func applied(item location, x Op) (location, bool) {
 	owns, lists := item == location{user: x.Seller}, item.listed && item.user == x.Seller
 	switch {
 	case x.Outcome == Refused && x.Reason == "not_listed" && x.Kind == Purchase:

@@ -57,20 +57,25 @@ func (o *Op) step(act action) step {
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-// inOrder looks for an order of an item's steps, of which there are some. It returns the
-// shortest that have none, and where the item is before them. It judges the pieces
-// between which nothing is under way, of large ones the beginning.
+// inOrder looks for an order of an item's steps, of which there are some. It judges them
+// piece by piece: between two pieces nothing is under way, and of a large one only the
+// beginning is judged. If a piece has no order, it returns the fewest steps that have none,
+// and where the item was before them.
 func (c *checker) inOrder(steps []step) (Answer, location, []step) {
-	var from, after location
+	var from, after location // where the item is before and after a piece
+
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
 	for len(steps) > 0 {
 		n := cut(steps)
 		piece := slices.Clip(steps[:n])
-		if n > maxSegment {
+		switch {
+		case n > maxSegment:
 			piece = prefix(byReturn(piece), maxSegment)
-		} else if n < len(steps) { // what comes after all others sees where the item is then
-			see := reading{holds: func(at location) bool { after = at; return true }}
-			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: see})
+		case n < len(steps):
+			// A reading after all others notes where the item is then. That is the same in
+			// every order, because all outcomes of a piece before the last one are known.
+			noteAfter := reading{holds: func(at location) bool { after = at; return true }}
+			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: noteAfter})
 		}
 
 		switch answer := c.legal(from, piece); {
@@ -79,7 +84,9 @@ func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 		case answer == Undecided || n > maxSegment:
 			return Undecided, location{}, nil
 		}
-		from, steps = after, steps[n:]
+
+		from = after
+		steps = steps[n:]
 	}
 	return Linearizable, location{}, nil
 }

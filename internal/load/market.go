@@ -144,14 +144,15 @@ func (m *rowMarket) judge(
 ) (v market.AuditResult, evicted int64, err error) {
 	err = m.onServer(ctx, auditTimeout, func(ctx context.Context, conn *redisconn.Conn) (err error) {
 		v, err = market.Audit(ctx, conn.Client, m.Keys, opening(m.point), ledgers...)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case v.OK():
-			evicted = m.evictions(readServerState(ctx, conn))
-			return nil
 		}
-		return m.checkKeysLost(ctx, conn)
+
+		if !v.OK() {
+			return m.checkKeysLost(ctx, conn)
+		}
+		evicted = m.evictions(readServerState(ctx, conn))
+		return nil
 	})
 	return v, evicted, err
 }
@@ -237,8 +238,9 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 }
 
 // checkUndeclared returns ErrUndeclared, wrapped, if a private server, or a master of its
-// cluster, still has keys after the row's market is removed: it held nothing else. A
-// master that cannot be asked is left out.
+// cluster, still has keys after the row's market is removed: it held nothing else. What a
+// program has left there is deleted, and is no error. A master that cannot be asked is left
+// out.
 func (m *rowMarket) checkUndeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -259,7 +261,7 @@ func (m *rowMarket) checkUndeclared(ctx context.Context) error {
 		}
 		defer conn.Close()
 		for keys := conn.Scan(ctx, 0, "*", 1000).Iterator(); keys.Next(ctx); {
-			if m.Subject.Elsewhere() { // a program keeps there what it likes
+			if m.Subject.Elsewhere() { // a program declares no keys
 				_ = conn.Del(ctx, keys.Val())
 				continue
 			}

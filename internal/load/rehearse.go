@@ -31,13 +31,15 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	o.Keep = false
 	o.History = ""
 
-	// Of the seller's second listing.
+	// The seller is held with the lock of its second listing, until the buyer waits for one.
 	acquired := step.HoldEach(nil, step.Breakpoint{At: step.Acquired, After: step.Written})
 	waiting := step.Hold(step.Waiting)
 	waiting.Open() // it holds nobody, and only tells that the buyer waits
+
 	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
 
+	// It ends at the first command that the user may not run.
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o.Servers.Market = o.Servers.Market.WithWrap(

@@ -136,12 +136,12 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	}
 }
 
-// nodeAddr is the address of a node as the one at by has told it: without a host if
-// that is by's own, or not known.
-func nodeAddr(told, by string) string {
-	host, port, err := net.SplitHostPort(told)
+// nodeAddr is the address of a node that another one, at by, has reported: without a host
+// if that is by's own, or not known.
+func nodeAddr(reported, by string) string {
+	host, port, err := net.SplitHostPort(reported)
 	if err != nil || host != "" && host != "?" {
-		return told
+		return reported
 	}
 	host, _, _ = net.SplitHostPort(by)
 	return net.JoinHostPort(host, port)

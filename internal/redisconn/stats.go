@@ -118,17 +118,18 @@ type countingConn struct {
 	limit wire.ReplyLimit // of what is read
 }
 
+// Write counts a round trip if it is the first since something was read.
 func (c *countingConn) Write(p []byte) (int, error) {
-	turned := !c.meter.wrote.Swap(true)
+	firstSinceRead := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
 
 	if c.meter.live.Load() {
 		c.meter.writes.Add(1)
 		sent := Counts{BytesSent: int64(n)}
-		if turned {
+		if firstSinceRead {
 			sent.RoundTrips = 1
 		}
-		if !c.meter.shared && c.meter.calls.Load() == 0 {
+		if !c.meter.shared && c.meter.calls.Load() == 0 { // counter does not see these commands
 			var commands [][]string
 			commands, c.part = wire.Commands(c.part + string(p))
 			sent.Commands = int64(len(commands))

@@ -110,7 +110,7 @@ func listing(o market.Order) market.Listing {
 // their end, with the reference.
 func sequenceMatchesReference(f *fixture) {
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
-	f.remove()
+	f.remove() // each sequence begins with a market of its own
 
 	rapid.Check(f, func(t *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 10, 40).Draw(t, "operations")
@@ -223,15 +223,18 @@ func accountIsNotOverdrawn(f *fixture) {
 	orders := func() [2]market.Order {
 		f.close() // in the next market the account is full again
 		f.seed(opening)
-		item, w := f.mint(seller), f.worker(nil)
+		item := f.mint(seller)
+		w := f.worker(nil)
 		return [2]market.Order{w.lists(item, opening.Funds*2/3), w.lists(item+1, opening.Funds*2/3)}
 	}
+
 	judge := func(h *HeldRequest, first, second error) {
 		f.one(h, first, second)
 		if funds := f.snapshot().Funds[buyer]; funds < 0 {
 			f.Errorf("the account is overdrawn: %d coins, by an order that was held %s", funds, h)
 		}
 	}
+
 	f.meet(meeting{orders: orders, judge: judge})
 }
 
@@ -263,7 +266,8 @@ func manyTrade(f *fixture) {
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
 	for s := market.UserID(1); s <= tradeSellers; s++ {
-		w, first := f.worker(nil), f.mint(s)
+		w := f.worker(nil)
+		first := f.mint(s)
 		var items []market.Order
 		for item := first; item < first+tradeItems; item++ {
 			items = append(items, market.Order{Item: item, Seller: s, Price: 1})

@@ -30,11 +30,13 @@ func (p Panel) values() (all []float64) {
 // drawDots lists dots below each other, with their labels at the left. If others
 // published numbers beside them, all numbers stand at the right, in two columns.
 func (f Figure) drawDots(d *drawing) {
-	longest, values, besides := 0, []float64{}, false
+	longest := 0          // of the labels
+	hasPublished := false // numbers of others
+	var values []float64  // of all panels that have no scale of their own
 	for _, p := range f.Panels {
 		for _, dot := range p.Dots {
 			longest = max(longest, len([]rune(dot.Label)))
-			besides = besides || dot.Published != nil
+			hasPublished = hasPublished || dot.Published != nil
 		}
 		if p.X == nil {
 			values = append(values, p.values()...)
@@ -44,11 +46,11 @@ func (f Figure) drawDots(d *drawing) {
 	left := 24 + letter*float64(longest)
 	labels := left - 10
 	d.Width = max(figureWidth, left+figureWidth/2)
-	if besides {
+	if hasPublished {
 		d.Width = max(d.Width, left+figureWidth/2+2*publishedWidth)
 	}
 	right := d.Width - 60
-	if besides {
+	if hasPublished {
 		d.publishedKey(left)
 		right = d.Width - 2*publishedWidth - 20
 		left += arrowLong // so that one does not reach into the labels
@@ -65,7 +67,7 @@ func (f Figure) drawDots(d *drawing) {
 			d.write("panel", "start", p.Title, 8, top+16)
 			top += panelHead
 		}
-		if besides {
+		if hasPublished {
 			d.write("quiet", "end", "measured", d.Width-8-publishedWidth, top-8)
 			d.write("quiet", "end", "published", d.Width-8, top-8)
 		}
@@ -75,10 +77,10 @@ func (f Figure) drawDots(d *drawing) {
 		for j, dot := range p.Dots {
 			y := top + dotHeight*(float64(j)+0.5)
 			d.write("name", "end", dot.Label, labels, y+4)
-			if besides {
+			if hasPublished {
 				d.besidePublished(x, dot, y)
 			}
-			d.dot(x, dot, y, !besides)
+			d.dot(x, dot, y, !hasPublished)
 		}
 
 		d.Height = bottom + 22
@@ -89,8 +91,8 @@ func (f Figure) drawDots(d *drawing) {
 	}
 }
 
-// dot draws a value with its interval and, if it is told, as a number behind it.
-func (d *drawing) dot(x ruler, dot Dot, y float64, told bool) {
+// dot draws a value with its interval and, withNumber, the number behind it.
+func (d *drawing) dot(x ruler, dot Dot, y float64, withNumber bool) {
 	interval := x.drawable(dot.Low) && x.drawable(dot.High)
 	if interval {
 		d.stroke("interval c0", x.at(dot.Low), y, x.at(dot.High), y)
@@ -104,7 +106,7 @@ func (d *drawing) dot(x ruler, dot Dot, y float64, told bool) {
 	if x.drawable(dot.High) {
 		end = x.at(dot.High)
 	}
-	if told {
+	if withNumber {
 		d.write("value", "start", Number(dot.Value, x.Unit), end+8, y+4)
 	}
 }
@@ -180,7 +182,8 @@ const fewPoints = 12
 
 // drawLines draws panels below each other, each with all its curves and their names.
 func (f Figure) drawLines(d *drawing) {
-	longest, xs, ys := 0, []float64{}, []float64{}
+	longest := 0 // of the names
+	var xs, ys []float64
 	looks := map[string]string{} // by name, the same in all panels
 	for _, p := range f.Panels {
 		for _, l := range p.Lines {

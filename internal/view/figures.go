@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/verify"
@@ -194,26 +195,23 @@ func course(run *runs.Run) Figure {
 		X:     Scale{Label: "seconds since the measured time began"},
 		Y:     Scale{Label: "purchases/s", Unit: runs.PerSecond},
 	}
-	least, most := math.Inf(1), 0.0
+
+	least := math.Inf(1)
+	most := 0.0
 	for _, g := range measured(run) {
-		step := g.Rows[0].CourseSeconds
-		if step <= 0 {
+		length := g.Rows[0].CourseSeconds
+		if length <= 0 {
 			continue // a sweep stores no intervals
 		}
 		for i := range g.Rows[0].Course {
-			var rates []float64
-			for _, r := range g.Rows {
-				length := min(step, r.Seconds-float64(i)*step)
-				// The last interval may be too short to tell a rate.
-				if r.CourseSeconds == step && i < len(r.Course) && length >= step/2 {
-					rates = append(rates, float64(r.Course[i])/length)
-				}
+			rates := intervalRates(g.Rows, i, length)
+			if len(rates) < len(g.Rows) {
+				continue
 			}
-			if len(rates) == len(g.Rows) {
-				v := compare.Median(rates).Center
-				f.panel(g.Place()).add(g.Strategy, (float64(i)+0.5)*step, v)
-				least, most = min(least, max(v, 1)), max(most, v)
-			}
+			v := compare.Median(rates).Center
+			f.panel(g.Place()).add(g.Strategy, (float64(i)+0.5)*length, v)
+			least = min(least, max(v, 1))
+			most = max(most, v)
 		}
 	}
 
@@ -223,6 +221,18 @@ func course(run *runs.Run) Figure {
 		f.Y.Log, f.Y.Zero = true, true
 	}
 	return f
+}
+
+// intervalRates are the purchases a second in one interval, by number and length, of each
+// row that has it. The last one of a row may be too short to tell a rate.
+func intervalRates(rows []result.Row, number int, length float64) (rates []float64) {
+	for _, r := range rows {
+		measured := min(length, r.Seconds-float64(number)*length)
+		if r.CourseSeconds == length && number < len(r.Course) && measured >= length/2 {
+			rates = append(rates, float64(r.Course[number])/measured)
+		}
+	}
+	return rates
 }
 
 func rates(run *runs.Run) Figure {

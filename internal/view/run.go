@@ -157,16 +157,16 @@ func disturbed(run *runs.Run, compared []compare.Comparison) string {
 		return ""
 	}
 
-	said := fmt.Sprintf("%s in %d of %s", compare.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
+	disturbed := fmt.Sprintf("%s in %d of %s", compare.Disturbance(shares), len(shares), count(len(run.Rows), "row"))
 	known := func(c compare.Comparison) bool { return c.Verdict != compare.Undecided }
 	judged := func(c runs.Claim) bool { return c.Verdict != runs.NotJudged && c.Verdict != runs.NotDecided }
 	switch {
 	case len(compared)+len(run.Claims) == 0:
-		return "Not to be relied on: " + said + "."
+		return "Not to be relied on: " + disturbed + "."
 	case slices.ContainsFunc(compared, known), slices.ContainsFunc(run.Claims, judged):
-		return "Left out of what is judged: rounds in which " + said + "."
+		return "Left out of what is judged: rounds in which " + disturbed + "."
 	}
-	return notDecided + said + "."
+	return notDecided + disturbed + "."
 }
 
 // fastest says how each strategy compares with the first or, in a sweep, which is known

@@ -235,7 +235,8 @@ func (s *sequence) pause(client int, begins bool) {
 // beside marks a place of a lifeline, and writes what happens there on one side of it.
 func (s *sequence) beside(class, happens string, x, side float64) {
 	s.Marks = append(s.Marks, mark{class, round1(x), round1(s.y)})
-	anchor, by := "start", 10.0
+	anchor := "start"
+	by := 10.0
 	if side < 0 {
 		anchor, by = "end", -10
 	}
@@ -246,7 +247,8 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 // above it and the reply below. A fault stands in place of the reply.
 func (s *sequence) request(e verify.Event) {
 	reply, isFault := starred(e.Reply)
-	arrow, answer := "line0", "code quiet"
+	arrow := "line0"
+	answer := "code quiet"
 	if isFault {
 		arrow, answer = "fault", "fault"
 	} else if reply != "" {

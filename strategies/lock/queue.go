@@ -47,12 +47,12 @@ var (
 type queueLock struct{ compared }
 
 func (l queueLock) take(ctx context.Context) (bool, error) {
-	how := "try"
+	mode := "try"
 	if l.waits {
-		how = "join"
+		mode = "join"
 	}
 	ttl := l.ttl().Milliseconds()
-	left, err := queueTake.Run(ctx, l.rdb, l.keys, l.token, l.patience(), l.channel, ttl, how).Int64()
+	left, err := queueTake.Run(ctx, l.rdb, l.keys, l.token, l.patience(), l.channel, ttl, mode).Int64()
 
 	l.retryIn = min(time.Duration(left)*time.Millisecond, l.env.Params.Duration(lookParam))
 	return err == nil && left == 0, err

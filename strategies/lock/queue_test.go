@@ -13,9 +13,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// patient waiters look once in an hour: nothing but a message wakes them, and
+// longTimes: waiters look once in an hour: nothing but a message wakes them, and
 // nobody counts as dead.
-var patient = param.Values{"look": "1h0m0s", "ttl": "2h0m0s", "timeout": "2h0m0s"}
+var longTimes = param.Values{"look": "1h0m0s", "ttl": "2h0m0s", "timeout": "2h0m0s"}
 
 // inLine is how many stand in line.
 func inLine(c *workers) int64 {
@@ -25,7 +25,7 @@ func inLine(c *workers) int64 {
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		processes := []*workers{b.workers(kind(t, "queue"), patient), b.workers(kind(t, "queue"), patient)}
+		processes := []*workers{b.workers(kind(t, "queue"), longTimes), b.workers(kind(t, "queue"), longTimes)}
 		lease := b.acquire(processes[0].worker(nil, nil))
 		var line []*taking
 		for i := range 6 {
@@ -57,7 +57,7 @@ func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
 
 func TestQueueNewcomersDoNotOvertake(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "queue"), patient)
+		c := b.workers(kind(t, "queue"), longTimes)
 		lease := b.acquire(c.worker(nil, nil))
 		first := c.hold(t.Context())
 		other := c.worker(nil, nil)
@@ -131,7 +131,7 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 // sleep for an hour.
 func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "queue"), patient)
+		c := b.workers(kind(t, "queue"), longTimes)
 		lease := b.acquire(c.worker(nil, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -8,14 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/marketsim/marketsim/internal/locking"
@@ -176,9 +174,9 @@ type etcdPlace struct {
 
 // take implements place. It begins another session if there is none.
 func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
-	how := (*concurrency.Mutex).TryLock
+	lockMutex := (*concurrency.Mutex).TryLock
 	if !until.IsZero() {
-		how = (*concurrency.Mutex).Lock
+		lockMutex = (*concurrency.Mutex).Lock
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
@@ -201,7 +199,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			p.session, p.exit, p.mutex = s, exit, mutex
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a
 			// bound on the time.
-			err = p.calls.await(ctx, func() error { return untilThrough(ctx, mutex, how) })
+			err = p.calls.await(ctx, func() error { return repeatUntilKeyIsMade(ctx, mutex, lockMutex) })
 		}
 
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
@@ -223,14 +221,14 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 	}
 }
 
-// untilThrough calls how again if a leader or a server was lost during its first request,
-// which makes the key: it is the same key again. Later requests are not repeated, because
-// they may delete the key, late.
-func untilThrough(
-	ctx context.Context, m *concurrency.Mutex, how func(*concurrency.Mutex, context.Context) error,
+// repeatUntilKeyIsMade locks a Mutex, again if a leader or a server was lost during the first
+// request, which makes the Mutex's key: it is the same key again. Later requests are not
+// repeated, because they may delete the key, late.
+func repeatUntilKeyIsMade(
+	ctx context.Context, m *concurrency.Mutex, lockMutex func(*concurrency.Mutex, context.Context) error,
 ) error {
 	for end := time.Now().Add(abandonTimeout); ; {
-		err := how(m, ctx)
+		err := lockMutex(m, ctx)
 		if err == nil {
 			return nil
 		}
@@ -238,9 +236,9 @@ func untilThrough(
 		var answer rpctypes.EtcdError
 		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
 		owner := m.IsOwner()
-		through := owner.GetCompare().GetCreateRevision() > 0
+		keyIsMade := owner.GetCompare().GetCreateRevision() > 0
 
-		if !lost || through || time.Now().After(end) {
+		if !lost || keyIsMade || time.Now().After(end) {
 			return err
 		}
 		if locking.Sleep(ctx, retryEvery, nil) != nil {
@@ -326,76 +324,3 @@ func (c *etcdClient) unlockAgain(ctx context.Context) {
 	}
 	c.unanswered.Clear()
 }
-
-// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was
-// sent that kept a session alive.
-func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
-	open grpc.Streamer, opts ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	stream, err := open(ctx, desc, cc, method, opts...)
-	if err != nil || method != etcdserverpb.Lease_LeaseKeepAlive_FullMethodName {
-		return stream, err
-	}
-	return &keepAlives{ClientStream: stream, client: c}, nil
-}
-
-// keepAlives is the grpc.ClientStream of requests that keep sessions alive, and
-// of the replies.
-type keepAlives struct {
-	grpc.ClientStream
-	client *etcdClient
-	sent   unanswered
-}
-
-func (k *keepAlives) SendMsg(m any) error {
-	k.sent.send()
-	return k.ClientStream.SendMsg(m)
-}
-
-func (k *keepAlives) RecvMsg(m any) error {
-	if err := k.ClientStream.RecvMsg(m); err != nil {
-		return err
-	}
-	reply := m.(*etcdserverpb.LeaseKeepAliveResponse)
-	sent, _, ok := k.sent.answer()
-	k.client.mu.Lock()
-	defer k.client.mu.Unlock()
-	s := k.client.session
-	has := reply.TTL > 0 // else the server has not got the session
-	if ok && has && clientv3.LeaseID(reply.ID) == s.id {
-		s.term.proven(sent, time.Duration(reply.TTL)*time.Second)
-	}
-	return nil
-}
-
-// etcdCounter is a stats.Handler that counts requests and replies: those that
-// keep a session alive in the background. Bytes are those of the messages,
-// without HTTP/2's headers.
-type etcdCounter lock.ExchangeObservers
-
-type statsKey struct{} // under which the context of a call holds what counts it
-
-func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context.Context {
-	into := c.Servers
-	if call.FullMethodName == etcdserverpb.Lease_LeaseKeepAlive_FullMethodName {
-		into = c.Background
-	}
-	return context.WithValue(ctx, statsKey{}, into)
-}
-
-func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	into, _ := ctx.Value(statsKey{}).(func(lock.Exchange))
-	if into == nil {
-		return
-	}
-	switch message := event.(type) {
-	case *stats.OutPayload:
-		into(lock.Exchange{RoundTrips: 1, Commands: 1, BytesSent: int64(message.WireLength)})
-	case *stats.InPayload:
-		into(lock.Exchange{BytesReceived: int64(message.WireLength)})
-	}
-}
-
-func (etcdCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-
-func (etcdCounter) HandleConn(context.Context, stats.ConnStats) {}

@@ -334,10 +334,13 @@ func releaseWithoutAnswer(t *testing.T, b *bench) {
 // A leader that was lost during the first request costs no order.
 func TestFirstRequestIsRepeated(t *testing.T) {
 	calls := 0
-	err := untilThrough(t.Context(), concurrency.NewMutex(nil, name), func(*concurrency.Mutex, context.Context) error {
+	answers := []error{status.Error(codes.Unavailable, "no leader"), rpctypes.ErrNoLeader, concurrency.ErrLocked}
+	lockMutex := func(*concurrency.Mutex, context.Context) error {
 		calls++
-		return []error{status.Error(codes.Unavailable, "no leader"), rpctypes.ErrNoLeader, concurrency.ErrLocked}[calls-1]
-	})
+		return answers[calls-1]
+	}
+
+	err := repeatUntilKeyIsMade(t.Context(), concurrency.NewMutex(nil, name), lockMutex)
 	if calls != 3 || !errors.Is(err, concurrency.ErrLocked) {
 		t.Errorf("after %d calls: %v", calls, err)
 	}

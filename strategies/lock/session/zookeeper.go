@@ -194,7 +194,8 @@ func (p *zooPlace) enter() error {
 }
 
 func (p *zooPlace) create() (string, error) {
-	conn, acl := p.client.conn, zk.WorldACL(zk.PermAll)
+	conn := p.client.conn
+	acl := zk.WorldACL(zk.PermAll)
 	path, err := conn.Create(p.dir+"/"+p.token, nil, zk.FlagEphemeralSequential, acl)
 	if err != zk.ErrNoNode {
 		return path, err
