@@ -290,7 +290,7 @@ func (p *pools) isWait(of runtime.BlockProfileRecord) bool {
 }
 
 // isInSemaphore reports whether a place is in a function that waits for a semaphore of
-// go-redis, also where that function is inlined.
+// go-redis, which may be inlined.
 func isInSemaphore(pc uintptr) bool {
 	frames := runtime.CallersFrames([]uintptr{pc})
 	for {

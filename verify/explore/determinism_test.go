@@ -35,7 +35,7 @@ func later(does func(context.Context, *Session, *redisconn.Conn) string) Program
 	}}
 }
 
-// What a client draws follows from the step also where nobody has drawn before in the whole
+// What a client draws follows from the step, even if nobody has drawn before in the whole
 // search, and is the same when the schedule is played alone.
 func TestFirstDraw(t *testing.T) {
 	p := later(func(ctx context.Context, _ *Session, conn *redisconn.Conn) string {
