@@ -10,7 +10,8 @@
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the
 // cells that the table of faults lacks, or in which a promise was broken, keeps those
 // that this machine cannot play, explores schemes for which the same is true, and writes
-// what README.md and docs/ show. 'go test ./results -update' does only the last.
+// what README.md and docs/ show. 'go test ./results -update' does only the last. What takes
+// hours is done by 'go generate ./cmd/marketsim': searches with two faults.
 package results
 
 import "embed"
@@ -45,4 +46,5 @@ var Judged embed.FS
 //go:generate go test . -run ^TestEachLockHasALine$
 //go:generate go run ../cmd/marketsim faults --add faults
 //go:generate go test ../cmd/marketsim -run ^TestCatalogue$ -timeout 60m -update
+//go:generate go test ../cmd/marketsim -run ^TestTwoFaults$ -update -within 0s
 //go:generate go test . -update

@@ -43,7 +43,8 @@ func readExplored(t *testing.T, path string) []findings.Exploration {
 func TestExploredInPages(t *testing.T) {
 	all, masters := readExplored(t, "explored/explored.json"), readExplored(t, "explored/redlock.json")
 	givenUp := readExplored(t, "explored/cancel.json")
-	for _, e := range slices.Concat(all, masters, givenUp) {
+	twice := readExplored(t, "explored/two-faults.json")
+	for _, e := range slices.Concat(all, masters, givenUp, twice) {
 		if e.Broken != "" { // docs/explored.md says that there is none
 			t.Errorf("%s in %s breaks %q", e.Scheme, e.Program, e.Broken)
 		}
@@ -54,6 +55,7 @@ func TestExploredInPages(t *testing.T) {
 		fmt.Sprintf("All %d searches", len(all)), exploredTable(all)))
 	inPage(t, "../docs/explored.md", "explored: after-unknown", afterUnknown(all))
 	inPage(t, "../docs/explored.md", "explored: cancel", cancelled(givenUp))
+	inPage(t, "../docs/explored.md", "explored: two-faults", folded(withTwoFaults(twice), exploredTable(twice)))
 	inPage(t, "../docs/explored.md", "explored: late", folded("The schedule, request by request", replayed(t, all, late)))
 	inPage(t, "../docs/faults.md", "explored: schemes", folded("Each scheme, with its harms and its bounds", schemes(all)))
 	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
@@ -194,6 +196,28 @@ func perScheme(all []findings.Exploration) (schemes [][]findings.Exploration) {
 		schemes[last] = append(schemes[last], e)
 	}
 	return schemes
+}
+
+// withTwoFaults says how many searches with two faults have come to their end, with any number
+// of preemptions, and how many have not.
+func withTwoFaults(all []findings.Exploration) string {
+	var ended, schedules, stopped, harmed, notRun int
+	for _, e := range all {
+		switch {
+		case e.Why != "":
+			notRun++
+		case e.Harm != "":
+			harmed++
+		case e.Complete:
+			ended++
+			schedules += e.Schedules
+		default:
+			stopped++
+		}
+	}
+	return fmt.Sprintf("Nothing in %d searches, which ended after %s schedules; harm in %d; "+
+		"nothing in %d until their time was over; %d not run yet",
+		ended, view.Number(float64(schedules), runs.Plain), harmed, stopped, notRun)
 }
 
 // cancelled says what was found where calls are given up, and nothing else strikes.

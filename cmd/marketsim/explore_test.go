@@ -237,20 +237,25 @@ func inProcesses(t *testing.T, all []exploration, of []string) []findings.Explor
 		for _, kind := range of {
 			words = append(words, "--of", kind)
 		}
-		running.Go(func() error {
-			var said bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), os.Args[0], words...)
-			cmd.Env = append(os.Environ(), childEnv+"=1")
-			cmd.Stderr = &said
-			out, failed := cmd.Output() // whose exit code is told by what it found
-			res, err := findings.ReadExplorations(bytes.NewReader(out))
-			if err != nil {
-				return fmt.Errorf("explore %s: %w: %s", e.scheme, cmp.Or(failed, err), said.String())
-			}
-			found[i] = res.Searches
-			return nil
+		running.Go(func() (err error) {
+			found[i], err = inProcess(t, words)
+			return err
 		})
 	}
 	testkit.Succeeds(t, running.Wait())
 	return slices.Concat(found...)
+}
+
+// inProcess is what a process says in JSON that explores with these words of a command line.
+func inProcess(t *testing.T, words []string) ([]findings.Exploration, error) {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0], words...)
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Stderr = &said
+	out, failed := cmd.Output() // whose exit code is told by what it found
+	res, err := findings.ReadExplorations(bytes.NewReader(out))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w: %s", words, cmp.Or(failed, err), said.String())
+	}
+	return res.Searches, nil
 }

@@ -3,6 +3,8 @@ package backend
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"reflect"
@@ -134,6 +136,7 @@ type Scripts struct {
 	called  int             // how many commands Lua has called
 	chance  bool            // a script may do something else each time
 	asks    bool            // the command that is executed is no client's
+	shows   bool            // it is only shown to who sees commands, and not executed
 }
 
 // step is what a script does next: it calls a command, or answers.
@@ -145,11 +148,14 @@ type step struct {
 const mostSteps = 20_000 // are remembered
 
 // Dispatch executes a command. It remembers a script of a free connection: in no
-// transaction, without subscriptions.
+// transaction, without subscriptions. One that is sent whole is remembered where the server
+// has it already: else to execute it makes the server know it.
 func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string, free bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !free || !strings.EqualFold(command[0], "EVALSHA") || s.chance || !s.exists(srv, command) {
+	whole := strings.EqualFold(command[0], "EVAL")
+	evaluates := whole || strings.EqualFold(command[0], "EVALSHA")
+	if !free || !evaluates || s.chance || !s.exists(srv, command) {
 		srv.Dispatch(p, slices.Clone(command)) // which may change it
 		return
 	}
@@ -163,6 +169,11 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	}
 
 	next, known := s.next[s.at]
+	if known && whole { // the keys that it names are seen, as when Lua runs it
+		s.shows = true
+		execute(srv, p.Ctx, false, command)
+		s.shows = false
+	}
 	for ; known && next.calls != nil; next, known = s.next[s.at] {
 		reply := execute(srv, p.Ctx, false, next.calls)
 		s.replies = append(s.replies, reply)
@@ -180,11 +191,15 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	p.WriteRaw(next.answers)
 }
 
-// exists reports whether the server has the script of an EVALSHA.
+// exists reports whether the server has the script of an EVALSHA, or of an EVAL.
 func (s *Scripts) exists(srv *server.Server, command []string) bool {
 	s.asks = true
 	defer func() { s.asks = false }()
-	sha := command[1:min(2, len(command))]
+	sha := slices.Clone(command[1:min(2, len(command))])
+	if len(sha) > 0 && strings.EqualFold(command[0], "EVAL") {
+		sum := sha1.Sum([]byte(sha[0]))
+		sha[0] = hex.EncodeToString(sum[:])
+	}
 	reply := execute(srv, nil, false, append([]string{"SCRIPT", "EXISTS"}, sha...))
 	return reply == "*1\r\n:1\r\n"
 }
@@ -198,6 +213,9 @@ func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string))
 			return false
 		}
 		sees(cmd, args)
+		if s.shows {
+			return true
+		}
 
 		if cmd == "EVAL" || cmd == "SCRIPT" {
 			text := strings.Join(args, " ")

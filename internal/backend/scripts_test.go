@@ -60,6 +60,9 @@ func (s *scripted) do(free bool, command ...string) string {
 
 func (s *scripted) run(free bool, script, arg string) string {
 	s.Server().Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", script})
+	if arg == "1" {
+		return s.do(free, "EVAL", script, "3", "a", "b", "z", arg)
+	}
 	sha := sha1.Sum([]byte(script))
 	return s.do(free, "EVALSHA", hex.EncodeToString(sha[:]), "3", "a", "b", "z", arg)
 }
@@ -123,6 +126,16 @@ func TestScriptsAreRunOnce(t *testing.T) {
 			}
 		}
 	}
+	// One that is sent whole is remembered as soon as the server has it, and is itself seen.
+	whole := `return redis.call('GET', KEYS[1])`
+	once = newScripted(t, &backend.Scripts{})
+	for i, want := range []string{"EVAL GET", "EVAL GET GET", "EVAL GET", "EVAL GET"} {
+		once.do(true, "EVAL", whole, "1", "a")
+		if got := strings.Join(once.seen, " "); got != want {
+			t.Errorf("run %d of a script that is sent whole executes %s, want %s", i+1, got, want)
+		}
+	}
+
 	gone := newScripted(t, &backend.Scripts{})
 	gone.run(true, scripts[0], "x")
 	gone.do(true, "SCRIPT", "FLUSH")

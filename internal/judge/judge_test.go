@@ -304,8 +304,8 @@ func TestJudgedPromises(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		const stopped = "lock: stopped after 5 schedules by the limit of 5 schedules"
-		if p := r.Promises[0]; p.State != "unchecked" || p.Why != stopped {
+		const stopped = "schedules by the limit of 5 schedules" // or a few more, which were under way
+		if p := r.Promises[0]; p.State != "unchecked" || !strings.HasSuffix(p.Why, stopped) {
 			t.Errorf("too little was searched, and %+v, want %q", p, stopped)
 		}
 		return nil

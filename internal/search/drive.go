@@ -230,6 +230,8 @@ func (d *driver) play(w World, b branch) error {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
 			d.walk.states.forget(&r.record, len(b.nodes), b.cost)
 			return d.walk.lose(b, err.Error(), d.ChanceHint)
+		case errors.Is(err, ErrAgain):
+			d.walk.takeBack(b, &r.record)
 		case err != nil:
 			return err
 		case r.mismatch == "":

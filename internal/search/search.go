@@ -104,6 +104,10 @@ var ErrHeldUp = errors.New("a goroutine waits for a sync.Mutex, while the one th
 	"waits for a reply or for time to pass, which no search can give it then; " +
 	"a channel of size one can take the place of the mutex")
 
+// ErrAgain is what Play returns, wrapped or not, where the World has learned how it has to
+// play schedules, too late for this one. Drive has it played again, as if it had not been.
+var ErrAgain = errors.New("the schedule has to be played again")
+
 // ErrChance is in what Drive returns, or in Summary.Stopped if harm had been found before.
 var ErrChance = errors.New("the same choices do not lead to the same points, " +
 	"so that nothing can be concluded")

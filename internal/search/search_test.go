@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -24,6 +26,7 @@ type letters struct {
 	confused func(play int) bool // whether the clients do something else in a play; may be nil
 	stalled  bool                // the machine is said to be the reason
 	takes    time.Duration       // a play
+	learns   func(play int) bool // whether a play has to be played again; may be nil
 	// The state after a text, whoever was last; may be nil.
 	state func(text string, last int) string
 }
@@ -65,6 +68,9 @@ func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 		last = c.N
 		left[c.N]--
 		text += string("AB"[c.N])
+	}
+	if l.learns != nil && l.learns(l.plays) {
+		return played, search.ErrAgain
 	}
 	if text == l.never {
 		played.Harms = []verify.Violation{{Harm: verify.SoldTwice, Text: text}}
@@ -154,6 +160,22 @@ func TestTwins(t *testing.T) {
 	r, err = drive(t, &letters{times: 4, state: counts, never: "ABAAABBB"}, search.Unbounded)
 	if err != nil || !strings.Contains(r.Stopped, "did the harms") {
 		t.Errorf("a state that lacks the order of letters: %+v, %v", r, err)
+	}
+}
+
+// Where schedules have to be played again, the search finds what it finds where none has: the
+// states of one that does not count are not come to.
+func TestAgain(t *testing.T) {
+	merges := func(learns func(int) bool) search.Summary {
+		state := func(text string, last int) string { return fmt.Sprint(len(text), last) }
+		r, err := drive(t, &letters{times: 4, state: state, learns: learns}, search.Unbounded)
+		testkit.Succeeds(t, err)
+		return r
+	}
+	once := merges(nil)
+	again := merges(func(play int) bool { return play%2 == 1 })
+	if once.Merged == 0 || !reflect.DeepEqual(once, again) {
+		t.Errorf("played once %+v, and each again %+v", once, again)
 	}
 }
 

@@ -164,6 +164,14 @@ func (w *walk) played(b branch, r *record) {
 	}
 }
 
+// takeBack takes back what was noted of a branch's new points while it was played.
+func (w *walk) takeBack(b branch, r *record) {
+	w.states.forget(r, len(b.nodes), b.cost)
+	for depth := len(b.nodes); depth < len(r.path); depth++ {
+		w.tally(b.cost).chance.at(depth).points--
+	}
+}
+
 // allows reports whether a schedule of this cost is within the last bounds.
 func (w *walk) allows(c cost) bool {
 	inTotal := w.bounds.Total == 0 || c.faults+c.preemptions <= w.bounds.Total

@@ -40,6 +40,9 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 	}()
 
 	end := e.await(done)
+	if e.chance.misled() {
+		end.err = search.ErrAgain
+	}
 	if end.err == nil && end.world.unsupported != "" {
 		end.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
 			"so that nothing can be concluded", end.world.unsupported)
@@ -94,6 +97,10 @@ func (e *explorer) await(done <-chan ending) ending {
 		}
 		if waiting, where := e.heldUp(); where != "" {
 			e.waiting = waiting
+			if !e.mutexes {
+				e.mutexes = true
+				return ending{world: &world{}, err: search.ErrAgain}
+			}
 			return ending{world: &world{}, err: fmt.Errorf("%w: %s", search.ErrHeldUp, where)}
 		}
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-const stored = "../../results/explored/explored.json"
+const (
+	stored          = "../../results/explored/explored.json"
+	twoFaultsStored = "../../results/explored/two-faults.json"
+)
 
 func read(t *testing.T, path string) []findings.Exploration {
 	t.Helper()
@@ -31,7 +34,7 @@ func TestTokens(t *testing.T) {
 		harm    verify.Harm
 	}
 	played := map[kind]bool{}
-	for _, e := range slices.Concat(read(t, stored), read(t, redlockStored)) {
+	for _, e := range slices.Concat(read(t, stored), read(t, redlockStored), read(t, twoFaultsStored)) {
 		is := kind{program: e.Program, harm: e.Harm}
 		if e.Token == "" || played[is] && !explore.SearchesAll() {
 			continue

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bytes"
 	"context"
 	cryptorand "crypto/rand"
 	"crypto/sha256"
@@ -14,10 +13,10 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
+	"unsafe" // for go:linkname
 )
 
 // The same choices have to lead to the same schedule, whenever it is played: what the
@@ -29,7 +28,23 @@ type chance struct {
 	tokens *seeded
 	begins int64           // the seed of the step
 	first  map[int64]int64 // what is drawn first from math/rand, by the seed
+
+	// To seed math/rand takes longer than most steps, in most of which nobody draws from it. In
+	// a search it is seeded for these alone: they are known by their seeds, and nil is every
+	// step. In all others it gives what plain says, as long as nobody draws: if somebody does,
+	// the schedule has to be played again.
+	draws     map[int64]bool
+	plain     []int64
+	looked    int  // how many of plain have come; notPlain: the step was seeded
+	surprised bool // somebody has drawn in another step than these
 }
+
+// The seed of chance.plain, how many numbers it has, and chance.looked where it is not meant.
+const (
+	plainSeed = 1
+	plainly   = 10_000
+	notPlain  = -1
+)
 
 // What a step belongs to.
 const (
@@ -44,8 +59,9 @@ func (c *chance) without() (restore func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
 	os.Setenv(name, "randseednop=0,tracebacklabels=1,"+debug)
-	c.tokens = &seeded{streams: map[string]*randv2.ChaCha8{}}
+	c.tokens = &seeded{streams: map[string]*randv2.ChaCha8{}, names: map[unsafe.Pointer]string{}}
 	c.first = map[int64]int64{}
+	c.looked = notPlain
 	cryptorand.Reader = c.tokens
 	return func() {
 		os.Setenv(name, debug)
@@ -55,6 +71,7 @@ func (c *chance) without() (restore func()) {
 
 // seed begins a step.
 func (c *chance) seed(of, which, count int) {
+	c.look()
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], uint64(of))
 	binary.LittleEndian.PutUint64(seed[8:], uint64(which))
@@ -63,12 +80,61 @@ func (c *chance) seed(of, which, count int) {
 
 	sum := sha256.Sum256(seed[:])
 	c.begins = int64(binary.LittleEndian.Uint64(sum[:]))
-	//lint:ignore SA1019 libraries draw from the source of the process
-	rand.Seed(c.begins)
+	switch {
+	case c.draws == nil || c.draws[c.begins]:
+		seedAll(c.begins)
+		c.looked = notPlain
+	case c.looked == notPlain || c.looked > plainly/2:
+		seedAll(plainSeed)
+		c.looked = 0
+	}
+}
+
+// seedAll seeds the source of the process.
+func seedAll(seed int64) {
+	//lint:ignore SA1019 libraries draw from it
+	rand.Seed(seed)
+}
+
+// trust has math/rand be seeded only for steps in which somebody is known to draw from it.
+func (c *chance) trust() {
+	source := rand.New(rand.NewSource(plainSeed))
+	for range plainly {
+		c.plain = append(c.plain, source.Int63())
+	}
+	c.draws = map[int64]bool{}
+}
+
+// look notes whether somebody has drawn from math/rand in a step for which it was not seeded.
+func (c *chance) look() {
+	if c.looked == notPlain {
+		return
+	}
+	if rand.Int63() == c.plain[c.looked] {
+		c.looked++
+		return
+	}
+	c.draws[c.begins] = true
+	c.surprised = true
+	c.looked = notPlain // from where it goes on is not known
+}
+
+// misled reports whether somebody has drawn from math/rand in a schedule that has ended, in a
+// step for which it was not seeded. From now on it is seeded for that.
+func (c *chance) misled() bool {
+	c.look()
+	was := c.surprised
+	c.surprised = false
+	return was
 }
 
 // drawn reports whether somebody has drawn something from math/rand in this step.
 func (c *chance) drawn() bool {
+	if c.looked != notPlain {
+		c.look()
+		return c.looked == notPlain
+	}
+
 	first, known := c.first[c.begins]
 	if !known {
 		if len(c.first) > mostFirsts {
@@ -89,6 +155,15 @@ type seeded struct {
 	mu      sync.Mutex
 	seed    [32]byte                   // of the step
 	streams map[string]*randv2.ChaCha8 // by the names of the clients that have read in it
+	// The names of clients, by the labels of goroutines that have read in this schedule.
+	names map[unsafe.Pointer]string
+}
+
+// beginSchedule forgets the clients of the last schedule.
+func (s *seeded) beginSchedule() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.names)
 }
 
 func (s *seeded) begin(seed [32]byte) {
@@ -106,9 +181,15 @@ func (s *seeded) readers() []string {
 }
 
 func (s *seeded) Read(p []byte) (int, error) {
-	client := callingClient()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	labels := labelsOfGoroutine()
+	client, known := s.names[labels]
+	if !known {
+		client = callingClient()
+		s.names[labels] = client
+	}
+
 	stream := s.streams[client]
 	if stream == nil {
 		stream = randv2.NewChaCha8(sha256.Sum256(append(s.seed[:], client...)))
@@ -116,6 +197,13 @@ func (s *seeded) Read(p []byte) (int, error) {
 	}
 	return stream.Read(p)
 }
+
+// labelsOfGoroutine identifies the labels of the goroutine in which it is called, which those
+// that it starts have, too. Package pprof has no function that says so; callingClient asks for
+// a stack, which takes long.
+//
+//go:linkname labelsOfGoroutine runtime/pprof.runtime_getProfLabel
+func labelsOfGoroutine() unsafe.Pointer
 
 // callingClient is the name of the client in whose goroutine it is called: the goroutine's
 // label has it (see world.label), which a stack begins with. Empty: it is of no client.
@@ -147,13 +235,15 @@ func withoutNames() (restore func()) {
 // go-redis keeps the timers of such waits in a sync.Pool. The Go runtime's block profile
 // shows whether there was one.
 type pools struct {
-	stacks int  // of the profile, so far
-	waited bool // or may have
+	stacks int              // of the profile, so far
+	known  map[uintptr]bool // by a place in a stack: it is where a client waits at a pool
+	waited bool             // or may have
 }
 
 // watch has waits noted until end is called, unless somebody else has asked for
 // that profile.
 func (p *pools) watch() (end func()) {
+	p.known = map[uintptr]bool{}
 	emptyPools() // of timers of real time, which a bubble would wait for without end
 	f := flag.Lookup("test.blockprofile")
 	p.waited = f != nil && f.Value.String() != ""
@@ -174,12 +264,42 @@ func emptyPools() {
 // would end the process in another.
 func (p *pools) emptyIfWaited() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
-		var profile bytes.Buffer
-		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
+		all := make([]runtime.BlockProfileRecord, n+10)
+		n, _ = runtime.BlockProfile(all)
 		p.stacks = n
-		p.waited = bytes.Contains(profile.Bytes(), []byte("Semaphore).Acquire"))
+		p.waited = slices.ContainsFunc(all[:n], p.isWait)
 	}
 	if p.waited {
 		emptyPools()
+	}
+}
+
+// isWait reports whether a stack is that of a wait at a pool.
+func (p *pools) isWait(of runtime.BlockProfileRecord) bool {
+	for _, pc := range of.Stack() {
+		is, known := p.known[pc]
+		if !known {
+			is = isInSemaphore(pc)
+			p.known[pc] = is
+		}
+		if is {
+			return true
+		}
+	}
+	return false
+}
+
+// isInSemaphore reports whether a place is in a function that waits for a semaphore of
+// go-redis, which may be inlined.
+func isInSemaphore(pc uintptr) bool {
+	frames := runtime.CallersFrames([]uintptr{pc})
+	for {
+		frame, more := frames.Next()
+		if strings.Contains(frame.Function, "Semaphore).Acquire") {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }

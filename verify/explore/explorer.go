@@ -38,6 +38,10 @@ type explorer struct {
 	progress atomic.Int64          // counts the steps of all schedules; below 0: given up
 	running  atomic.Pointer[world] // the schedule that is run
 	silence  time.Duration         // how long the search may stand still in real time
+	// Whether goroutines that wait for a mutex are looked for, which takes long: false once the
+	// first schedule had none, until a schedule stands still because of one.
+	mutexes    bool
+	hadMutexes bool // the first schedule had one
 	// How many goroutines wait for a mutex that are from before, or of schedules that were
 	// given up.
 	waiting int
@@ -57,6 +61,7 @@ func newExplorer(p Program, b Bounds) *explorer {
 		program: p, bounds: b,
 		reduction: reduction{uses: map[requestID]keys{}},
 		silence:   20 * time.Second,
+		mutexes:   true,
 	}
 	// in a network for documentation: nothing answers a client that connects by itself
 	for n := range p.LockServers {
@@ -109,6 +114,9 @@ func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
 	if on := e.program.OnProgress; on != nil {
 		o.Progress = func(soFar search.Summary) { on(e.report(soFar)) }
 	}
+
+	e.chance.trust()
+	e.mutexes = e.hadMutexes
 	return search.Drive(ctx, o)
 }
 
@@ -136,6 +144,7 @@ func (e *explorer) afterFirst(run func() error) error {
 	if err != nil {
 		return err
 	}
+	e.hadMutexes = w.hadMutexes
 	return run()
 }
 

@@ -56,7 +56,9 @@ type world struct {
 	// comeToRest waits until all clients wait, without letting time pass, and reports
 	// whether one waits for a mutex.
 	comeToRest func() bool
+	mutexes    bool // whether one does is asked
 	blocked    bool // one did at the last rest
+	hadMutexes bool // one did at some rest
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
@@ -88,7 +90,7 @@ func newWorld(e *explorer) *world {
 	w := &world{
 		program: e.program, scripts: slices.Clone(e.scripts), addrs: slices.Clone(e.addrs),
 		remembered: &e.remembered, begin: time.Now(), running: nobody,
-		arrived: make(chan struct{}, 1), comeToRest: e.comeToRest,
+		arrived: make(chan struct{}, 1), comeToRest: e.comeToRest, mutexes: e.mutexes,
 		chance:  &e.chance,
 		cancels: e.bounds.Faults > 0 && slices.Contains(e.bounds.Kinds, Cancel),
 		mayLag:  e.bounds.Faults > 0 && slices.Contains(e.bounds.Kinds, Behind) && len(e.addrs) == 1,
@@ -96,6 +98,7 @@ func newWorld(e *explorer) *world {
 	for n, redis := range e.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
+	w.chance.tokens.beginSchedule()
 	w.beginStep(ofServer, 0, 0)
 	w.trial = w.program.Begin(w.servers[0])
 
@@ -163,8 +166,9 @@ func (w *world) conns() (all []*conn) {
 // passes. None comes to rest while a goroutine waits for a mutex that another one of its
 // client holds over a request, which comes next then.
 func (w *world) settle() {
-	if w.blocked || w.mayHold() {
+	if w.blocked || w.mutexes && w.mayHold() {
 		w.blocked = w.comeToRest()
+		w.hadMutexes = w.hadMutexes || w.blocked
 	}
 	if w.blocked {
 		return
