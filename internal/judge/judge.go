@@ -35,6 +35,7 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
+	Shown   []string  // Command as reports and tokens show it, without its secrets; nil: as it is
 	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
 	// With the name of a lock behind it, the command of that lock's program:
 	// see controls; nil: none.
@@ -49,7 +50,14 @@ type Options struct {
 	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 4
 	Within time.Duration // how long the search may take; 0: until it is done
 	Server backend.Local
-	Bounds explore.Bounds
+	// StartServer starts a server for Server; nil: that does so. Who leaves at once closes what
+	// it has returned.
+	StartServer func(context.Context, backend.Local) (*backend.Server, error)
+	Bounds      explore.Bounds
+
+	// How long a program may say nothing before its search: of Within, what is left for all
+	// programs.
+	silence time.Duration
 }
 
 // Kinds are the faults that can happen to every program. That its calls are cancelled
@@ -94,7 +102,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			return nil, err
 		case err != nil: // what was found before counts
 			res.Searches = append(res.Searches, findings.Exploration{
-				Judged: true, Scheme: process.ShellLine(o.Command...), Program: name, Why: err.Error(),
+				Judged: true, Scheme: o.Scheme(), Program: name, Why: err.Error(),
 			})
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
@@ -126,8 +134,10 @@ func (o Options) programs() []string {
 // it leaves is for those that follow. Controls come first, once.
 func (o Options) only(name string, n int, share time.Duration) Options {
 	o.Program = name
-	if n > 0 {
+	o.silence = share * time.Duration(len(o.programs())-n)
+	if n > 0 { // it has answered before
 		o.Controls = nil
+		o.silence = max(o.silence, 3*program.AnswerLimit)
 	}
 	if o.Within > 0 {
 		o.Within = max(1, share)
@@ -257,8 +267,19 @@ func (o Options) subject() string {
 			return r
 		}
 		return '_'
-	}, strings.Join(o.Command, "_"))
+	}, strings.Join(o.shown(), "_"))
 }
+
+// shown is the command without its secrets.
+func (o Options) shown() []string {
+	if o.Shown == nil {
+		return o.Command
+	}
+	return o.Shown
+}
+
+// Scheme is the command as reports show it: as it is typed into a shell.
+func (o Options) Scheme() string { return process.ShellLine(o.shown()...) }
 
 // withWorlds starts worlds, calls do with them, and ends them.
 func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err error) {
@@ -268,11 +289,10 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 	}
 	var worlds []*world
 	defer func() {
-		// First: a program in another group would hold its output open.
-		err = errors.Join(err, guardian.Close())
 		for _, w := range worlds {
 			err = errors.Join(err, w.close())
 		}
+		err = errors.Join(err, guardian.Close())
 	}()
 
 	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}

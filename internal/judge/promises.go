@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -114,7 +113,7 @@ func cutShort(e findings.Exploration) bool {
 func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	none := findings.Exploration{
 		Judged:  true,
-		Scheme:  process.ShellLine(o.Command...),
+		Scheme:  o.Scheme(),
 		Program: o.program().Name,
 		Searched: findings.Searched{
 			Preemptions: r.Preemptions,

@@ -13,10 +13,22 @@ import (
 // longestLease is how long a client waits at least for the lease of another to end.
 const longestLease = 5 * time.Second
 
-// findLease has clients rehearse with one lease after the other until that succeeds.
+// findLease has clients rehearse with one lease after the other until that succeeds. One
+// that says nothing with the first may have half of the time for that, so that some is left
+// for the others.
 func (w *world) findLease(leases []time.Duration) (err error) {
-	for _, lease := range leases {
+	end := time.Now().Add(w.silence)
+	for n, lease := range leases {
 		w.wantedLease = lease
+		left := time.Until(end)
+		if left <= 0 && errors.Is(err, program.ErrSilent) {
+			break
+		}
+		w.silence = max(left, time.Second/10)
+		if n < len(leases)-1 {
+			w.silence = max(left/2, time.Second/10)
+		}
+
 		err = w.rehearse()
 		if err == nil || errors.Is(err, errClock) {
 			break
@@ -24,6 +36,9 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 	}
 	return err
 }
+
+// limit is how long a client may say nothing where it should answer before a limit.
+func (w *world) limit(answer time.Duration) time.Duration { return min(answer, w.silence) }
 
 // rehearse has each client do its work without interference. Then it measures the lease
 // of a lock.
@@ -53,9 +68,9 @@ func (w *world) warmUp(c *client) (err error) {
 			continue
 		}
 		acquire := program.Acquire("rehearsal" + rand.Text())
-		err = w.expect(c, program.StartLimit, program.Acquired, acquire)
+		err = w.expect(c, w.limit(program.StartLimit), program.Acquired, acquire)
 		if err == nil {
-			err = w.expect(c, program.AnswerLimit, releasesOwn, program.Release)
+			err = w.expect(c, w.limit(program.AnswerLimit), releasesOwn, program.Release)
 		}
 	}
 	return err
@@ -68,14 +83,14 @@ func (w *world) buyOnce(c *client) error {
 	if err := w.shop.open(w.ctx); err != nil {
 		return err
 	}
-	return w.expect(c, program.StartLimit, program.Bought, program.Buy(w.shop.order(c.number)))
+	return w.expect(c, w.limit(program.StartLimit), program.Bought, program.Buy(w.shop.order(c.number)))
 }
 
 // measureLease stops the holder of a lock, and waits until the other client gets in.
 func (w *world) measureLease() error {
 	holder, other := w.clients[0], w.clients[1]
 	acquire := program.Acquire("lease-" + rand.Text())
-	err := w.expect(holder, program.AnswerLimit, program.Acquired, acquire)
+	err := w.expect(holder, w.limit(program.AnswerLimit), program.Acquired, acquire)
 	if err != nil {
 		return err
 	}
@@ -96,8 +111,8 @@ func (w *world) measureLease() error {
 
 	// The first has lost the lock, and may release that of the other.
 	return errors.Join(
-		w.expect(holder, program.AnswerLimit, program.ReleaseAnswers, program.Release),
-		w.expect(other, program.AnswerLimit, program.ReleaseAnswers, program.Release),
+		w.expect(holder, w.limit(program.AnswerLimit), program.ReleaseAnswers, program.Release),
+		w.expect(other, w.limit(program.AnswerLimit), program.ReleaseAnswers, program.Release),
 	)
 }
 

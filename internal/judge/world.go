@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type world struct {
 	lease       time.Duration // that it was seen to have
 	// The least that it can be: one that polls seldom gets in late, and lease is too long.
 	leastLease time.Duration
+	silence    time.Duration // how long a client may say nothing, unless other limits come first
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -57,7 +59,11 @@ type cause struct {
 func newWorld(
 	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration,
 ) (*world, error) {
-	server, err := o.Server.Start(ctx)
+	start := o.StartServer
+	if start == nil {
+		start = func(ctx context.Context, l backend.Local) (*backend.Server, error) { return l.Start(ctx) }
+	}
+	server, err := start(ctx, o.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +76,7 @@ func newWorld(
 		tested:    map[string]bool{},
 		confirmed: map[cause]bool{},
 		keptOut:   map[string]string{},
+		silence:   cmp.Or(o.silence, o.Within, 3*program.StartLimit),
 	}
 
 	err = w.addClients(o, guardian)
