@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,9 +16,10 @@ const longestLease = 5 * time.Second
 
 // findLease has clients rehearse with one lease after the other until that succeeds. One
 // that says nothing with the first may have half of the time for that, so that some is left
-// for the others.
+// for the others. If it never says anything, the error is the first, of the longest wait.
 func (w *world) findLease(leases []time.Duration) (err error) {
 	end := time.Now().Add(w.silence)
+	var first error
 	for n, lease := range leases {
 		w.wantedLease = lease
 		left := time.Until(end)
@@ -31,8 +33,12 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 
 		err = w.rehearse()
 		if err == nil || errors.Is(err, errClock) {
-			break
+			return err
 		}
+		first = cmp.Or(first, err)
+	}
+	if errors.Is(first, program.ErrSilent) && errors.Is(err, program.ErrSilent) {
+		return first
 	}
 	return err
 }
