@@ -94,7 +94,8 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, exitUsage).says(t, c.says)
 	}
-	marketsim(t, "run", "--strategy", "exec:py", "--exec", "py=no-such-program").exits(t, exitUsage).says(t, "is it installed")
+	marketsim(t, "run", "--strategy", "exec:py", "--exec", "py=no-such-program").
+		exits(t, exitUsage).says(t, "is it installed")
 	for script, says := range map[string]string{
 		`while read -r x; do printf 'acquired\r'; done`:                       `it has said "acquired\r`,
 		`while read -r x; do head -c 70000 /dev/zero | tr '\0' a; echo; done`: "said a line of more than 64 KB",

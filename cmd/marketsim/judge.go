@@ -95,7 +95,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return errInterrupted
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: the report holds what was judged", errInterrupted)
-	case res == nil && errors.Is(err, judge.ErrAdapter) || errors.Is(err, search.ErrToken) || errors.Is(err, protocol.ErrStart):
+	case res == nil && isMistaken(err):
 		return usageError{err}
 	case res == nil: // otherwise something was concluded before the error
 		return err
@@ -104,6 +104,11 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	res.Version = version()
 	res.Asked = f.replayFlags()
 	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
+}
+
+// isMistaken reports whether the program or the token that the user named is at fault.
+func isMistaken(err error) bool {
+	return errors.Is(err, judge.ErrAdapter) || errors.Is(err, protocol.ErrStart) || errors.Is(err, search.ErrToken)
 }
 
 // printAdapter prints a program to start from.

@@ -73,7 +73,7 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 	}
 }
 
-// Where a program kills its own guardian, the mark in its environment gives it away.
+// A program may kill its own guardian: what it leaves is found by the mark in its environment.
 func TestMarkEndsWhoKillsItsGuardian(t *testing.T) {
 	g := testkit.Must(program.NewGuardian())(t)
 	const script = `guardian=$PPID; setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & wait`
@@ -90,9 +90,9 @@ func state(pid int) string {
 	return after[:min(1, len(after))]
 }
 
-// Who is stopped is stopped with all that it has started, in other sessions, too.
+// A pause stops all that a program has started, in other sessions, too.
 func TestPauseReachesOtherSessions(t *testing.T) {
-	p, left := launched(t, `(setsid sh -c 'echo $$; while :; do :; done' &) ; sleep 1000`, "")
+	p, left := launched(t, `(setsid sh -c 'echo $$; while :; do :; done' &) ; read -r line`, "")
 	p.Pause()
 	eventually(t, "a stop", func() bool { return state(left) == "T" })
 	eventually(t, "that all are stopped", func() bool {

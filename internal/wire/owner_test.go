@@ -80,7 +80,7 @@ func TestGateAdmitsItsUser(t *testing.T) {
 	}
 }
 
-// Where nothing tells whose a connection is, a gate admits all, and it can be said.
+// Without a table of sockets a gate admits all users, and says so.
 func TestGateWithoutATable(t *testing.T) {
 	tables := socketTables
 	t.Cleanup(func() { socketTables = tables })
