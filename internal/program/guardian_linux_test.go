@@ -27,13 +27,15 @@ var leaves = map[string]string{
 	"that is stopped":   `setsid sh -c 'echo $$; kill -STOP $$' & wait`,
 }
 
-// launched starts a shell script, and returns it with the process id that it says.
+// launched starts a shell script, tells it to begin, and returns it with the process id that
+// it says.
 func launched(t *testing.T, script, mark string) (p *program.Child, left int) {
 	t.Helper()
 	heard := make(chan program.Output, 100)
 	launch := program.Launch{Name: "Alice", Command: []string{"/bin/sh", "-c", script}, Mark: mark}
 	p = testkit.Must(launch.Start(func(o program.Output) { heard <- o }))(t)
 	t.Cleanup(p.Close)
+	p.Tell("begin")
 	select {
 	case o := <-heard:
 		return p, testkit.Must(strconv.Atoi(o.Line))(t)
@@ -76,7 +78,7 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 // A program may kill its own guardian: what it leaves is found by the mark in its environment.
 func TestMarkEndsWhoKillsItsGuardian(t *testing.T) {
 	g := testkit.Must(program.NewGuardian())(t)
-	const script = `guardian=$PPID; setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & wait`
+	const script = `read -r begin; guardian=$PPID; setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & wait`
 	p, left := launched(t, script, g.Mark)
 	p.Wait()
 	testkit.Succeeds(t, g.Close())
@@ -92,7 +94,7 @@ func state(pid int) string {
 
 // A pause stops all that a program has started, in other sessions, too.
 func TestPauseReachesOtherSessions(t *testing.T) {
-	p, left := launched(t, `(setsid sh -c 'echo $$; while :; do :; done' &) ; read -r line`, "")
+	p, left := launched(t, `(setsid sh -c 'echo $$; while :; do :; done' &) ; read -r begin; read -r line`, "")
 	p.Pause()
 	eventually(t, "a stop", func() bool { return state(left) == "T" })
 	eventually(t, "that all are stopped", func() bool {
