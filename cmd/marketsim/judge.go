@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
-	"github.com/marketsim/marketsim/internal/process"
+	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/judge/adapters"
 )
@@ -81,6 +84,9 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return err
 	}
 
+	if err := wire.UsersKnown(); err != nil {
+		fmt.Fprintf(p.stderr, "marketsim: every user of this machine may connect to the servers of this search: %v\n", err)
+	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 	res, err := f.judged(ctx)
@@ -89,14 +95,20 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return errInterrupted
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: the report holds what was judged", errInterrupted)
-	case res == nil && errors.Is(err, judge.ErrAdapter):
+	case res == nil && isMistaken(err):
 		return usageError{err}
 	case res == nil: // otherwise something was concluded before the error
 		return err
 	}
+	p.passwords.hideInFound(res)
 	res.Version = version()
 	res.Asked = f.replayFlags()
 	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
+}
+
+// isMistaken reports whether the program or the token that the user named is at fault.
+func isMistaken(err error) bool {
+	return errors.Is(err, judge.ErrAdapter) || errors.Is(err, protocol.ErrStart) || errors.Is(err, search.ErrToken)
 }
 
 // printAdapter prints a program to start from.
@@ -130,8 +142,13 @@ func (f *judgeFlags) check(command []string) error {
 		return usagef("--within must be more than 0, and --lease at least 100ms")
 	}
 
-	if _, _, _, err := search.ParseToken(f.replay); err != nil && f.replay != "" {
-		return usagef("--replay: %w", err)
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return usagef("%w: is it installed, and is there a path before a program in a folder, such as ./lock.py?", err)
+	}
+	if f.replay != "" {
+		if err := judge.CheckToken(f.replay); err != nil {
+			return usagef("--replay: %w", err)
+		}
 	}
 	for _, kind := range f.of {
 		switch {
@@ -159,10 +176,14 @@ func (f *judgeFlags) complete(p *program, command []string) error {
 
 	o := &f.options
 	o.Command = command
+	o.Shown = p.passwords.addIn(command)
+	o.StartServer = func(ctx context.Context, l backend.Local) (*backend.Server, error) {
+		return starting(p, func() (*backend.Server, error) { return l.Start(ctx) })
+	}
 	o.Controls = []string{self, "adapter"}
 	o.NoticesLoss = f.promise != ""
 	if f.verbose {
-		o.Stderr = p.stderr
+		o.Stderr = p.stderr // which leaves out the passwords
 	}
 	o.Bounds.Exhaustive = true
 	for _, kind := range f.of {
@@ -192,7 +213,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
-	of := findings.Exploration{Scheme: process.ShellLine(f.options.Command...), Program: name}
+	of := findings.Exploration{Scheme: f.options.Scheme(), Program: name}
 	of.Schedules = 1
 	found := f.options.Entry(of, one)
 	if found.Harm != "" {

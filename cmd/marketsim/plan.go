@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -91,7 +92,7 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, pointsOf func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.addPrograms(); err != nil {
+		if err := f.addPrograms(p); err != nil {
 			return err
 		}
 		specs := slices.Concat(words(args), f.strategies)
@@ -140,7 +141,7 @@ type plan struct {
 }
 
 // addPrograms collects what specs may name, which includes the programs of --exec.
-func (f *rowFlags) addPrograms() error {
+func (f *rowFlags) addPrograms(p *program) error {
 	f.catalogue = catalogue.Full()
 	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
@@ -152,6 +153,10 @@ func (f *rowFlags) addPrograms() error {
 		if bad || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
+		if _, err := exec.LookPath(command[0]); err != nil {
+			return usagef("--exec %s: %w: is it installed?", name, err)
+		}
+		p.passwords.addIn(command)
 		f.catalogue.Strategies = append(f.catalogue.Strategies, protocol.Strategy("exec:"+name, command))
 	}
 	return nil

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,10 @@ func (c *client) explanation() (text string) {
 	if len(commands) == 0 {
 		text = fmt.Sprintf("; it has sent nothing to %s, which REDIS_HOST, REDIS_PORT and REDIS_URL name",
 			c.gate.Addr())
+	}
+	for _, user := range c.gate.Refused() {
+		text += fmt.Sprintf("; user %d has connected to %s, which admits only user %d, as whom the program has to run",
+			user, c.gate.Addr(), os.Geteuid())
 	}
 	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
 		if slices.Contains(commands, name) {

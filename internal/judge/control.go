@@ -40,6 +40,7 @@ func (o Options) playControls(ctx context.Context) error {
 // playControl plays a control, up to three times.
 func (o Options) playControl(ctx context.Context, c control) error {
 	o.Command = append(slices.Clone(o.Controls), c.spec)
+	o.Shown = nil
 	why := "it does no harm"
 	for range 3 {
 		found, err := Replay(ctx, o, c.token)

@@ -36,6 +36,7 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
+	Shown   []string  // Command as reports and tokens show it, without its secrets; nil: as it is
 	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
 	// With the name of a lock behind it, the command of that lock's program:
 	// see controls; nil: none.
@@ -50,10 +51,16 @@ type Options struct {
 	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 4
 	Within time.Duration // how long all may take; 0: until it is done
 	Server backend.Local
-	Bounds explore.Bounds
+	// StartServer starts a server for Server; nil: that does so. Who leaves at once closes what
+	// it has returned.
+	StartServer func(context.Context, backend.Local) (*backend.Server, error)
+	Bounds      explore.Bounds
 
-	until  time.Time     // when the time of one program is over; zero: never
-	within time.Duration // of all programs; Within is then that of one
+	// How long a program may say nothing before its search: of Within, what is left for all
+	// programs.
+	silence time.Duration
+	until   time.Time     // when the time of one program is over; zero: never
+	within  time.Duration // of all programs; Within is then that of one
 }
 
 // Kinds are the faults that can happen to every program. That its calls are cancelled
@@ -84,7 +91,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 	programs := o.programs()
 	var failed error
 	for n, name := range programs {
-		one := o.only(name, n, share(programs[n:], o.Within-time.Since(began)))
+		one := o.only(name, n, o.Within-time.Since(began))
 		searched, err := one.runWithLease(ctx, res)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, errClock) {
 			err = errors.New("an interruption came first")
@@ -97,7 +104,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			return nil, err
 		case err != nil: // what was found before counts
 			res.Searches = append(res.Searches, findings.Exploration{
-				Judged: true, Scheme: process.ShellLine(o.Command...), Program: name, Why: err.Error(),
+				Judged: true, Scheme: o.Scheme(), Program: name, Why: err.Error(),
 			})
 			found.unreached[name] = err.Error()
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
@@ -166,14 +173,16 @@ func (o Options) programs() []string {
 
 // only is the search of one program, the n-th, which may take its share of the time: what
 // it leaves is for those that follow. Controls come first, once.
-func (o Options) only(name string, n int, share time.Duration) Options {
+func (o Options) only(name string, n int, left time.Duration) Options {
 	o.Program = name
-	if n > 0 {
+	o.silence = left
+	if n > 0 { // it has answered before
 		o.Controls = nil
+		o.silence = max(o.silence, 3*program.AnswerLimit)
 	}
 	if o.Within > 0 {
 		o.within = o.Within
-		o.Within = max(1, share)
+		o.Within = max(1, share(o.programs()[n:], left))
 		o = o.limited()
 	}
 
@@ -343,8 +352,19 @@ func (o Options) subject() string {
 			return r
 		}
 		return '_'
-	}, strings.Join(o.Command, "_"))
+	}, strings.Join(o.shown(), "_"))
 }
+
+// shown is the command without its secrets.
+func (o Options) shown() []string {
+	if o.Shown == nil {
+		return o.Command
+	}
+	return o.Shown
+}
+
+// Scheme is the command as reports show it: as it is typed into a shell.
+func (o Options) Scheme() string { return process.ShellLine(o.shown()...) }
 
 // withWorlds starts worlds, calls do with them, and ends them.
 func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err error) {
@@ -354,11 +374,10 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 	}
 	var worlds []*world
 	defer func() {
-		// First: a program in another group would hold its output open.
-		err = errors.Join(err, guardian.Close())
 		for _, w := range worlds {
 			err = errors.Join(err, w.close())
 		}
+		err = errors.Join(err, guardian.Close())
 	}()
 
 	leases := []time.Duration{shortestAsked, time.Second, longestAsked}
@@ -381,9 +400,6 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 	worlds = append(worlds, others...)
 	if err != nil {
 		return err
-	}
-	for _, w := range worlds {
-		w.until = time.Time{} // a search that is out of time ends by itself
 	}
 	shareLease(worlds)
 	return do(worlds)

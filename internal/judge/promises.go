@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -207,7 +206,7 @@ func cutShort(e findings.Exploration) bool {
 func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	none := findings.Exploration{
 		Judged:  true,
-		Scheme:  process.ShellLine(o.Command...),
+		Scheme:  o.Scheme(),
 		Program: o.program().Name,
 		Searched: findings.Searched{
 			Preemptions: r.Preemptions,

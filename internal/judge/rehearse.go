@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,14 +15,31 @@ import (
 // longestLease is how long a client waits at least for the lease of another to end.
 const longestLease = 5 * time.Second
 
-// findLease has clients rehearse with one lease after the other until that succeeds.
+// findLease has clients rehearse with one lease after the other until that succeeds. One
+// that says nothing with the first may have half of the time for that, so that some is left
+// for the others. If it never says anything, the error is the first, of the longest wait.
 func (w *world) findLease(leases []time.Duration) (err error) {
-	for _, lease := range leases {
+	end := time.Now().Add(w.silence)
+	var first error
+	for n, lease := range leases {
 		w.wantedLease = lease
-		err = w.rehearse()
-		if err == nil || errors.Is(err, errClock) {
+		left := time.Until(end)
+		if left <= 0 && errors.Is(err, program.ErrSilent) {
 			break
 		}
+		w.silence = max(left, time.Second/10)
+		if n < len(leases)-1 {
+			w.silence = max(left/2, time.Second/10)
+		}
+
+		err = w.rehearse()
+		if err == nil || errors.Is(err, errClock) {
+			return err
+		}
+		first = cmp.Or(first, err)
+	}
+	if errors.Is(first, program.ErrSilent) && errors.Is(err, program.ErrSilent) {
+		return first
 	}
 	return err
 }
@@ -37,6 +55,9 @@ func (w *world) interview(o Options) (kinds []explore.Fault, err error) {
 	}
 	return w.heardKinds()
 }
+
+// limit is how long a client may say nothing where it should answer before a limit.
+func (w *world) limit(answer time.Duration) time.Duration { return min(answer, w.silence) }
 
 // rehearse has each client do its work without interference. Then it measures the lease
 // of a lock.
@@ -66,9 +87,9 @@ func (w *world) warmUp(c *client) (err error) {
 			continue
 		}
 		acquire := program.Acquire("rehearsal" + rand.Text())
-		err = w.expect(c, program.StartLimit, program.Acquired, acquire)
+		err = w.expect(c, w.limit(program.StartLimit), program.Acquired, acquire)
 		if err == nil {
-			err = w.expect(c, program.AnswerLimit, releasesOwn, program.Release)
+			err = w.expect(c, w.limit(program.AnswerLimit), releasesOwn, program.Release)
 		}
 	}
 	return err
@@ -81,7 +102,7 @@ func (w *world) buyOnce(c *client) error {
 	if err := w.shop.open(w.ctx); err != nil {
 		return err
 	}
-	return w.expect(c, program.StartLimit, program.Bought, program.Buy(w.shop.order(c.number)))
+	return w.expect(c, w.limit(program.StartLimit), program.Bought, program.Buy(w.shop.order(c.number)))
 }
 
 // measureLease stops the holder of a lock, and waits until the other client gets in. Each
@@ -93,7 +114,7 @@ func (w *world) measureLease() error {
 
 	holder, other := w.clients[0], w.clients[1]
 	acquire := program.Acquire("lease-" + rand.Text())
-	err := w.expect(holder, program.AnswerLimit, program.Acquired, acquire)
+	err := w.expect(holder, w.limit(program.AnswerLimit), program.Acquired, acquire)
 	if err != nil {
 		return err
 	}
@@ -115,8 +136,8 @@ func (w *world) measureLease() error {
 
 	// The first has lost the lock, and may release that of the other.
 	return errors.Join(
-		w.expect(holder, program.AnswerLimit, program.ReleaseAnswers, program.Release),
-		w.expect(other, program.AnswerLimit, program.ReleaseAnswers, program.Release),
+		w.expect(holder, w.limit(program.AnswerLimit), program.ReleaseAnswers, program.Release),
+		w.expect(other, w.limit(program.AnswerLimit), program.ReleaseAnswers, program.Release),
 	)
 }
 
@@ -165,9 +186,6 @@ func (w *world) expect(c *client, limit time.Duration, words, request string) er
 // has ended. A take that times out is asked for again.
 func (w *world) ask(c *client, limit time.Duration, request string) (program.Output, error) {
 	c.tell(request)
-	if !w.until.IsZero() {
-		limit = min(limit, time.Until(w.until))
-	}
 
 	for end := time.After(limit); ; {
 		select {

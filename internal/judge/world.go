@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,8 @@ type world struct {
 	// The least that it can be: one that polls seldom gets in late, and lease is too long.
 	leastLease time.Duration
 	measured   time.Duration // what lease was, in this world alone
-	until      time.Time     // when the time to rehearse is over; zero: never
 	phase      time.Duration // of a second, in which it measures the lease
+	silence    time.Duration // how long a client may say nothing, unless other limits come first
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -63,7 +64,11 @@ type cause struct {
 func newWorld(
 	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration, n int,
 ) (*world, error) {
-	server, err := o.Server.Start(ctx)
+	start := o.StartServer
+	if start == nil {
+		start = func(ctx context.Context, l backend.Local) (*backend.Server, error) { return l.Start(ctx) }
+	}
+	server, err := start(ctx, o.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +77,12 @@ func newWorld(
 		server:    server,
 		events:    make(chan event, 1000),
 		program:   o.Program,
-		until:     o.until,
 		phase:     time.Duration(n) * time.Second / time.Duration(o.pairs()),
 		kinds:     o.Bounds.Kinds,
 		tested:    map[string]bool{},
 		confirmed: map[cause]bool{},
 		keptOut:   map[string]string{},
+		silence:   cmp.Or(o.silence, o.Within, 3*program.StartLimit),
 	}
 
 	err = w.addClients(o, guardian)

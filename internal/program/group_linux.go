@@ -1,40 +1,66 @@
 package program
 
 import (
+	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// ownGroup gives a program a process group of its own. Only the program itself dies
-// with the thread that started it.
-func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
-
-// Pause stops all processes of the group, until Resume.
+// Pause stops all processes of the program, until Resume.
 func (p *Child) Pause() { p.signal(syscall.SIGSTOP) }
 
-// Resume has all processes of the group go on.
+// Resume has all processes of the program go on.
 func (p *Child) Resume() { p.signal(syscall.SIGCONT) }
 
-// Kill kills all processes of the group.
-func (p *Child) Kill() { p.signal(syscall.SIGKILL) }
+// Kill kills all processes of the program, also those that have left its group. What one
+// of them starts meanwhile the guardian kills.
+func (p *Child) Kill() {
+	p.signal(syscall.SIGKILL)
+	p.release()
+}
 
+// signal sends a signal to the group of the program at once, and then to what has left it.
 func (p *Child) signal(s syscall.Signal) {
-	_ = syscall.Kill(-p.cmd.Process.Pid, s) // the group may have ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.released { // its process id may be another's by now
+		return
+	}
+	_ = syscall.Kill(-p.pid, s) // the group may have ended
+
+	told := map[int]bool{}
+	for found := true; found; {
+		found = false
+		for _, pid := range descendants(p.cmd.Process.Pid) {
+			if told[pid] {
+				continue
+			}
+			told[pid] = true
+			found = true
+			if group, err := syscall.Getpgid(pid); err == nil && group != p.pid {
+				_ = syscall.Kill(pid, s) // it may have ended
+			}
+		}
+	}
 }
 
 // Activity returns how long each thread of the program and its descendants has run, as
 // text, and whether all wait now. If the text is the same as before, none has run.
 func (p *Child) Activity() (ran string, waiting bool) {
-	return activity(strconv.Itoa(p.cmd.Process.Pid))
+	waiting = true
+	for _, pid := range childrenOf(p.cmd.Process.Pid) {
+		childRan, childWaiting := activity(strconv.Itoa(pid))
+		ran += childRan
+		waiting = waiting && childWaiting
+	}
+	return ran, waiting
 }
 
 func activity(pid string) (ran string, waiting bool) {
@@ -54,9 +80,8 @@ func activity(pid string) (ran string, waiting bool) {
 		times, _ := os.ReadFile(thread + "/schedstat")
 		ran += thread + " " + string(times)
 
-		children, _ := os.ReadFile(thread + "/children")
-		for child := range strings.FieldsSeq(string(children)) {
-			childRan, childWaiting := activity(child)
+		for _, child := range childrenOfThread(thread) {
+			childRan, childWaiting := activity(strconv.Itoa(child))
 			ran += childRan
 			waiting = waiting && childWaiting
 		}
@@ -64,41 +89,60 @@ func activity(pid string) (ran string, waiting bool) {
 	return ran, waiting
 }
 
-// A Guardian is a process that kills programs when this one has been killed: all that
-// have its mark in their environment, whatever group they are in.
+// childrenOf are the children of a guardian: those of its first thread.
+func childrenOf(guardian int) []int {
+	return childrenOfThread(fmt.Sprintf("/proc/%d/task/%[1]d", guardian))
+}
+
+func childrenOfThread(thread string) (all []int) {
+	children, _ := os.ReadFile(thread + "/children") // it may have ended
+	for child := range strings.FieldsSeq(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// descendants are the children of a process, their children, and so on.
+func descendants(pid int) (all []int) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, thread := range threads {
+		for _, child := range childrenOfThread(thread) {
+			all = append(all, child)
+			all = append(all, descendants(child)...)
+		}
+	}
+	return all
+}
+
+// A Guardian sees to it that nothing is left of the programs of a search. Each program has
+// a process for that, see guard. What has killed that process is left to Close.
 type Guardian struct {
 	Mark string // an environment variable
-	cmd  *exec.Cmd
-	in   io.WriteCloser
 }
 
-// NewGuardian starts a Guardian.
+// NewGuardian returns a Guardian.
 func NewGuardian() (*Guardian, error) {
-	const script = `PATH="$PATH:/usr/bin:/bin"
-while read -r nothing; do :; done
-for environ in /proc/[0-9]*/environ; do
-	grep -qsF "$0" "$environ" || continue
-	process=${environ%/environ}
-	kill -9 "${process#/proc/}"
-done 2>/dev/null`
-	g := &Guardian{Mark: "MARKETSIM_JUDGED=" + rand.Text()}
-	g.cmd = exec.Command("/bin/sh", "-c", script, g.Mark)
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the reach of a Ctrl-C
-
-	var err error
-	g.in, err = g.cmd.StdinPipe()
-	if err == nil {
-		err = g.cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("starting the guardian of programs: %w", err)
-	}
-	return g, nil
+	return &Guardian{Mark: "MARKETSIM_JUDGED=" + rand.Text()}, nil
 }
 
-// Close ends the input of the guardian, which then kills what is left, and waits for it.
+// Close kills the processes with the mark in their environment.
 func (g *Guardian) Close() error {
-	err := g.in.Close()
-	_ = g.cmd.Wait() // its exit status means nothing
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range environments {
+		environment, failed := os.ReadFile(file) // another user's cannot be read
+		if failed != nil || !bytes.Contains(environment, []byte(g.Mark)) {
+			continue
+		}
+		pid, failed := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if failed == nil {
+			failed = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, syscall.ESRCH) {
+			err = errors.Join(err, fmt.Errorf("killing what a judged program has left, process %d: %w", pid, failed))
+		}
+	}
 	return err
 }

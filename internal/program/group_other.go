@@ -4,19 +4,36 @@ package program
 
 import (
 	"errors"
-	"syscall"
+	"io"
+	"os/exec"
 )
 
-func ownGroup() *syscall.SysProcAttr { return nil }
+// startGuarded starts a command without a guardian: this system has no process that becomes
+// the parent of what others leave behind.
+func startGuarded(cmd *exec.Cmd) (pid int, lifeline io.Closer, err error) {
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	return cmd.Process.Pid, io.NopCloser(nil), nil
+}
 
-// Pause does nothing here, nor do Resume and Kill: NewGuardian refuses to begin.
+// Pause does nothing here, nor does Resume: NewGuardian refuses to begin.
 func (p *Child) Pause() {}
 
 // Resume does nothing here.
 func (p *Child) Resume() {}
 
-// Kill does nothing here: see Close.
-func (p *Child) Kill() {}
+// Kill kills the program, and what has not left its process group where there are any.
+func (p *Child) Kill() {
+	p.mu.Lock()
+	released := p.released
+	p.mu.Unlock()
+	if !released {
+		killGroup(p.cmd.Process)
+	}
+	p.release()
+}
 
 // Activity knows nothing here.
 func (p *Child) Activity() (ran string, waiting bool) { return "", true }

@@ -13,6 +13,9 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
+// soon is how long a test waits for what should happen soon, on a busy machine too.
+const soon = time.Minute
+
 func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 
 // What a program says of an outcome means that outcome.

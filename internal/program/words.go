@@ -113,6 +113,7 @@ func AnswerLine(done string, err error) string {
 type Output struct {
 	From  *Child
 	Line  string // without the space around it
+	Cut   bool   // the line was longer than longestLine, and is the beginning of it
 	Ended bool
 }
 
@@ -127,6 +128,8 @@ func (o Output) Expect(words string) error {
 	switch {
 	case o.Ended:
 		return errors.New("has ended")
+	case o.Cut:
+		return fmt.Errorf("said a line of more than %d KB: %s", longestLine>>10, o.Quoted())
 	case !slices.Contains(strings.Fields(words), o.Word()):
 		return fmt.Errorf("said %s, not %q", o.Quoted(), words)
 	}
@@ -143,7 +146,7 @@ var ErrSilent = errors.New("has said nothing")
 
 // SilentFor is the error of a program that has not answered in time.
 func SilentFor(limit time.Duration) error {
-	return fmt.Errorf("%w for %s: did it flush its output?", ErrSilent, limit)
+	return fmt.Errorf("%w for %s: did it flush its output?", ErrSilent, limit.Round(10*time.Millisecond))
 }
 
 // WrongAnswer is the error of a program that does not answer a request as it should:

@@ -1,13 +1,18 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/verify"
 )
+
+// ErrToken is returned for a schedule that a token does not say, or that does not come.
+var ErrToken = errors.New("was it copied whole, from a report on the same program?")
 
 const version = "x5" // of tokens: it changes when a token would mean another schedule
 
@@ -21,7 +26,7 @@ func ParseToken(text string) (subject, program string, steps []string, err error
 	parts := strings.Split(text, "/")
 	if len(parts) < 4 || parts[0] != version {
 		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: "+
-			"search again, and copy one from the report", text, version)
+			"search again, and copy one from the report", wording.Excerpt(text, wording.ExcerptBytes), version)
 	}
 
 	n := len(parts) - 2 // a test's name may hold slashes, too
@@ -58,7 +63,7 @@ func (f *follower) choose(p ChoicePoint) (Choice, error) {
 	case p.Options[0].IsQuiet():
 		return p.Options[0], nil
 	}
-	return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v", f.n+1, p.Options)
+	return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v: %w", f.n+1, p.Options, ErrToken)
 }
 
 // Replay has a world play the steps of a token. The harm that it returns is empty if they
@@ -71,7 +76,7 @@ func Replay(p Program, w World, steps []string) (f Found, err error) {
 	}
 
 	if token.n < len(steps) {
-		err = fmt.Errorf("step %d of the token did not come: the clients had ended", token.n+1)
+		err = fmt.Errorf("step %d of the token did not come: the clients had ended: %w", token.n+1, ErrToken)
 	}
 	if len(played.Harms) > 0 {
 		f = found(p, played, verify.Worst(played.Harms))

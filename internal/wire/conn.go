@@ -29,7 +29,7 @@ type conn struct {
 
 // run passes on what both sides say until the server ends it, or it is cut.
 func (c *conn) run() {
-	if !c.connect() {
+	if !c.proxy.admits(c.client) || !c.connect() {
 		return
 	}
 

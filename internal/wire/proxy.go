@@ -36,6 +36,7 @@ const (
 type Proxy struct {
 	dial     func() (net.Conn, error) // to the server
 	redis    bool                     // it reads commands
+	ownUser  bool                     // it admits only connections of this user
 	listener net.Listener
 	running  sync.WaitGroup
 
@@ -52,6 +53,7 @@ type Proxy struct {
 	record  bool          // what commands come
 	names   []string      // of those that came since
 	gate    func(*Held)   // nil: there is none
+	refused []int         // see Refused
 }
 
 // Start starts a proxy before the server at addr, host:port. If that cannot be reached,
@@ -69,25 +71,29 @@ func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	return start(dialing(network, addr), true)
 }
 
-// StartGate is StartRedis before a server where dial has logged in. See Gate.
-func StartGate(dial func() (net.Conn, error)) (*Proxy, error) { return start(dial, true) }
+// StartGate is StartRedis before a server where dial has logged in, for clients of this user
+// alone. See Gate.
+func StartGate(dial func() (net.Conn, error)) (*Proxy, error) {
+	return listen(&Proxy{dial: dial, redis: true, ownUser: true})
+}
 
 func dialing(network, addr string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial(network, addr) }
 }
 
 func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
+	return listen(&Proxy{dial: dial, redis: redis})
+}
+
+// listen has a proxy take connections.
+func listen(p *Proxy) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
-	p := &Proxy{
-		dial:     dial,
-		redis:    redis,
-		listener: listener,
-		conns:    map[*conn]bool{},
-		changed:  make(chan struct{}),
-	}
+	p.listener = listener
+	p.conns = map[*conn]bool{}
+	p.changed = make(chan struct{})
 	p.running.Go(p.accept)
 	return p, nil
 }
