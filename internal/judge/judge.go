@@ -175,12 +175,14 @@ func (o Options) programs() []string {
 // it leaves is for those that follow. Controls come first, once.
 func (o Options) only(name string, n int, left time.Duration) Options {
 	o.Program = name
-	o.silence = left
-	if n > 0 { // it has answered before
+	if n > 0 {
 		o.Controls = nil
-		o.silence = max(o.silence, 3*program.AnswerLimit)
 	}
 	if o.Within > 0 {
+		o.silence = max(1, left)
+		if n > 0 { // it has answered before
+			o.silence = max(left, 3*program.AnswerLimit)
+		}
 		o.within = o.Within
 		o.Within = max(1, share(o.programs()[n:], left))
 		o = o.limited()
