@@ -17,6 +17,8 @@ type memoryLease struct {
 	expires time.Time
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+
+	forgotten bool // after a release that has failed
 }
 
 // end cancels a lease that is lost.
@@ -30,13 +32,21 @@ func (l *memoryLease) end() {
 	}
 }
 
-func (l *memoryLease) Release(context.Context) error {
+func (l *memoryLease) Release(ctx context.Context) error {
 	m := l.locker.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.room(l.name)
 	at := slices.Index(r.holders, l)
 	switch m.fault {
+	case forgetsReleases:
+		if l.forgotten {
+			return lock.ErrLost
+		}
+		l.forgotten = ctx.Err() != nil
+		if l.forgotten {
+			return ctx.Err()
+		}
 	case freesAnyones:
 		r.holders = nil
 		return nil

@@ -1,0 +1,378 @@
+package locktest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+func endedContextTakesNothing(f *fixture) {
+	l := f.worker()
+	ctx, cancel := context.WithCancel(f.Ctx)
+	cancel()
+
+	check := func(what string, take func(context.Context, string) (*lock.Lease, error)) {
+		lease, err := take(ctx, f.name)
+		if !errors.Is(err, context.Canceled) {
+			f.Errorf("%s under a context that has ended: %v, want context.Canceled", what, err)
+			if lease != nil {
+				_ = lease.Release(f.Ctx)
+			}
+		}
+		f.checkFree(f.worker(), "after an acquisition that was cancelled before it began")
+	}
+	check("Acquire", l.Acquire)
+	check("Try", l.Try)
+}
+
+func cancellationEndsAWait(f *fixture) {
+	f.givesUp(context.Canceled, func(time.Duration) *waiter {
+		w := f.waiter(Worker{}, lock.Locker.Acquire)
+		w.Cancel()
+		return w
+	})
+}
+
+// deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late
+// enough for a busy machine, has passed. Then no command is under way that a server could
+// still execute, and that nobody would take back.
+func deadlineEndsAWait(f *fixture) {
+	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
+		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*after)
+			defer cancel()
+			return l.Acquire(ctx, name)
+		}
+		return f.waiter(Worker{Steps: step.Hold(step.Waiting).Observe}, take)
+	})
+}
+
+// givesUp checks that a waiter gives up with an error after some time, and leaves nothing
+// behind.
+func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
+	f.Helper()
+	const after = 100 * time.Millisecond
+	lease := f.acquire(f.worker())
+	w := wait(after)
+
+	// A Lock may wait for a reply that it has asked for, however long that takes.
+	if f.factory.adapted && !w.EndsWithin(after+checkEnd) {
+		f.AwaitEnd(w.Call, checkTTL+f.Patience, "a waiter whose context has ended")
+		f.Unchecked(fmt.Sprintf("its wait goes on for more than %s after its context has ended", checkEnd))
+	}
+	f.AwaitEnd(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
+	if !errors.Is(w.Err, with) {
+		f.Fatalf("a waiter that gives up after %s: %v, want %v", after, w.Err, with)
+	}
+	f.leftNothing(lease)
+}
+
+// leftNothing checks that a waiter that gave up has not freed the lock, does not take it
+// later, and keeps no place in line, except for the moment that a slow server needs.
+func (f *fixture) leftNothing(lease *lock.Lease) {
+	f.Helper()
+	l := f.worker()
+	f.checkHeld(l, "a waiter gave up: the lock is still held")
+	f.release(lease)
+	f.release(f.expired(l, "a waiter gave up, then the lock was released"))
+	for range 3 {
+		f.checkFree(l, "a waiter gave up, then the lock was released")
+	}
+}
+
+// A cancellation is how the user of a call gives it up while one of its requests is held, and
+// what becomes of that request.
+type cancellation struct {
+	name     string
+	deadline bool // comes, instead of a cancellation
+	then     func(*suite.HeldRequest, *suite.Proxies)
+}
+
+var cancellations = []cancellation{
+	{name: "is cancelled", then: comesLate},
+	{name: "is cancelled, and the request is lost", then: isLost},
+	{name: "is cancelled, and the reply is lost", then: isUnanswered},
+	{name: "has passed its deadline", deadline: true, then: comesLate},
+}
+
+// comesLate has a request come to the server after its client has given up.
+func comesLate(h *suite.HeldRequest, _ *suite.Proxies) { h.Open() }
+
+// isLost breaks the connections of the client before the request comes to the server.
+func isLost(h *suite.HeldRequest, p *suite.Proxies) {
+	p.Each((*wire.Proxy).Cut)
+	h.Open()
+}
+
+// isUnanswered breaks them when the server has executed the request. A server that says nothing
+// parks it.
+func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
+	replies := func() (sum int64) {
+		p.Each(func(proxy *wire.Proxy) { sum += proxy.Replies() })
+		return sum
+	}
+	p.Each((*wire.Proxy).HoldReplies)
+	before := replies()
+	h.LetGo()
+	suite.Repeat(time.Second, func() bool { return replies() > before })
+	p.Each((*wire.Proxy).Cut)
+	h.Open()
+}
+
+// A givenUp is a call that was held before a request, and given up there.
+type givenUp struct {
+	*suite.Call
+	held *suite.HeldRequest
+	by   cancellation
+}
+
+func (g *givenUp) String() string {
+	return fmt.Sprintf("held %s, which then %s", g.held, g.by.name)
+}
+
+// giveUp starts a call of a worker, whose next request it has armed, gives the call up when
+// it is held, and returns it when it has ended. It returns nil if the call does not come to
+// that request.
+func (f *fixture) giveUp(l *locker, h *suite.HeldRequest, by cancellation, do func(context.Context) error) *givenUp {
+	f.Helper()
+	within := longTimeout
+	if by.deadline {
+		within = f.factory.TTL / 2 // if a busy machine is later than that, the call is made once more
+	}
+	ctx, cancel := context.WithTimeout(f.Ctx, within)
+	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error { return do(ctx) })}
+	f.Cleanup(cancel) // before the call is waited for
+	if !f.AwaitHold(g.Call, h) {
+		return nil
+	}
+
+	if !by.deadline {
+		cancel()
+	}
+	<-ctx.Done()
+
+	// A Lock may wait for a reply that it has asked for, however long that takes.
+	g.EndsWithin(f.factory.TTL / 4)
+	by.then(h, l.proxies)
+	f.AwaitEnd(g.Call, checkTTL+f.Patience, "a call that was "+g.String())
+	return g
+}
+
+// firstRequests are those of a wait before which it is held.
+const firstRequests = 6
+
+// givenUpAcquisitionKeepsNobodyOut gives an acquisition up at each of its requests, of a lock
+// that is free. If it says no, others get in when a lease has passed.
+func givenUpAcquisitionKeepsNobodyOut(f *fixture) {
+	if !f.promises.SurvivesCrash {
+		f.NotApplicable("it does not expire")
+	}
+	f.eachCancellation("its acquisition", func(h *suite.HeldRequest, by cancellation) bool {
+		f.name = newName()
+		taker, other := f.brief(), f.worker()
+		f.checkFree(taker, "a free lock") // it has connected then
+		f.checkFree(other, "a free lock")
+
+		g, lease := f.giveUpTaking(taker, h, by)
+		if g == nil {
+			return false
+		}
+		if lease != nil {
+			_ = lease.Release(f.Ctx) // whose lease may have ended
+		}
+		f.freeInTime(other, "an acquisition was "+g.String())
+		return true
+	})
+}
+
+// givenUpWaitLeavesNothing is the same of a lock that is held: it stays so, and whoever comes
+// after its release gets in.
+func givenUpWaitLeavesNothing(f *fixture) {
+	if !f.promises.SurvivesCrash {
+		f.NotApplicable("it does not expire")
+	}
+	f.eachCancellation("a wait for it", func(h *suite.HeldRequest, by cancellation) bool {
+		if h.Nth() > firstRequests {
+			return false
+		}
+		f.name = newName()
+		holder, waiter, other := f.worker(), f.brief(), f.worker()
+		f.checkFree(waiter, "a free lock") // it has connected then
+		f.checkFree(other, "a free lock")
+		held := f.acquire(holder)
+
+		g, lease := f.giveUpTaking(waiter, h, by)
+		if g == nil {
+			return false
+		}
+		if lease != nil {
+			f.Fatalf("a wait for a lock that is held was %s: it has the lock", g)
+		}
+		f.checkHeld(other, "a wait was "+g.String())
+		f.release(held)
+		f.freeInTime(other, "a wait was "+g.String()+", and the lock was released")
+		return true
+	})
+}
+
+// eachCancellation has an operation held before each of its requests, and given up there in
+// each way. A try returns false if the operation does not come to the request.
+func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest, cancellation) bool) {
+	f.Helper()
+	f.proxied = true
+	for _, by := range cancellations {
+		f.HoldAtEach(operation, func(h *suite.HeldRequest) bool { return try(h, by) })
+	}
+}
+
+// giveUpTaking gives an acquisition up at a request. It returns nil if that does not come, and
+// a lease if the acquisition says yes all the same.
+func (f *fixture) giveUpTaking(l *locker, h *suite.HeldRequest, by cancellation) (g *givenUp, lease *lock.Lease) {
+	f.Helper()
+	if !h.Arm(l.proxies) {
+		return nil, nil
+	}
+	g = f.giveUp(l, h, by, func(ctx context.Context) (err error) {
+		lease, err = l.Acquire(ctx, f.name)
+		return err
+	})
+	if g == nil || g.Err != nil {
+		return g, nil
+	}
+	return g, lease
+}
+
+// freeInTime checks that a lock which nobody has is free when a lease has passed. That others
+// are kept out until then is logged.
+func (f *fixture) freeInTime(l lock.Locker, why string) {
+	f.Helper()
+	since := time.Now()
+	f.release(f.expired(l, why))
+	if long := time.Since(since); long > f.factory.TTL/4 {
+		f.Logf("note: %s: it is free after %s, which no lock that expires prevents",
+			why, long.Round(time.Millisecond))
+	}
+}
+
+// givenUpReleaseIsRepeated gives a release up at each of its requests, and before the first. If
+// it has failed it is called once more: then the lock is free, or lost.
+func givenUpReleaseIsRepeated(f *fixture) {
+	f.proxied = true
+	f.name = newName()
+	holder, other := f.releasing(), f.worker()
+	lease := f.acquire(holder)
+	ended, end := context.WithCancel(f.Ctx)
+	end()
+	f.releasedAfterAll(lease, lease.Release(ended), other, "a release under a context that has ended")
+
+	f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
+		f.name = newName()
+		holder, other := f.releasing(), f.worker()
+		f.checkFree(other, "a free lock") // it has connected then
+		lease := f.acquire(holder)
+		if !h.Arm(holder.proxies) {
+			return false
+		}
+		g := f.giveUp(holder, h, by, lease.Release)
+		if g == nil {
+			return false
+		}
+		f.releasedAfterAll(lease, g.Err, other, "a release was "+g.String())
+		return true
+	})
+}
+
+// releasing makes a Locker whose release is given up. A Lock may leave its lock to the lease,
+// which the check waits for. A Locker may not, so that its lease is long.
+func (f *fixture) releasing() *locker {
+	if f.factory.adapted {
+		return f.brief()
+	}
+	return f.worker()
+}
+
+// releasedAfterAll repeats a release that has failed, and checks that the lock is free then, or
+// will be when its lease ends.
+func (f *fixture) releasedAfterAll(lease *lock.Lease, err error, other lock.Locker, why string) {
+	f.Helper()
+	if err != nil && !errors.Is(err, lock.ErrLost) {
+		err = lease.Release(f.Ctx)
+		why = why + ", and called once more"
+	}
+	if err != nil && !errors.Is(err, lock.ErrLost) && !f.factory.adapted {
+		f.Errorf("%s: %v, want nil or ErrLost", why, err)
+	}
+	f.freeInTime(other, fmt.Sprintf("%s; it says %v", why, cmp.Or(err, errors.New("yes"))))
+}
+
+// releaseEndsRenewal checks that a client whose release has said yes renews nothing a lease
+// later: one that was not disturbed, and one that was given up, and repeated if that failed.
+func releaseEndsRenewal(f *fixture) {
+	if !f.factory.Renewing || !f.factory.adapted {
+		f.NotApplicable("its leases do not renew themselves, or renew the session of a client")
+	}
+	f.proxied = true
+	f.name = newName()
+	holder := f.brief()
+	lease := f.acquire(holder)
+	renewals := f.asks(holder)
+	if len(renewals) == 0 {
+		f.Unchecked("its renewals do not connect by Worker.Dial")
+	}
+	f.release(lease)
+	f.renewsNothing(holder, renewals, "a release")
+
+	by := cancellations[0]
+	f.HoldAtEach("its release", func(h *suite.HeldRequest) bool {
+		f.name = newName()
+		holder := f.brief()
+		lease := f.acquire(holder)
+		if !h.Arm(holder.proxies) {
+			return false
+		}
+		g := f.giveUp(holder, h, by, lease.Release)
+		if g == nil {
+			return false
+		}
+		if g.Err == nil || lease.Release(f.Ctx) == nil {
+			f.renewsNothing(holder, renewals, "a release was "+g.String())
+		}
+		return true
+	})
+}
+
+// renewsNothing checks that a client sends nothing of what renews a lock when a lease has
+// passed, in which what was on its way may end.
+func (f *fixture) renewsNothing(l *locker, renewals []string, why string) {
+	f.Helper()
+	f.asks(l)
+	for _, name := range f.asks(l) {
+		if slices.Contains(renewals, name) {
+			f.Errorf("%s, and its client still renews a lease later: it sends %s", why, strings.ToUpper(name))
+		}
+	}
+}
+
+// asks returns the names of the commands that a client sends by itself within a lease, but for
+// those that only keep its connections.
+func (f *fixture) asks(l *locker) (names []string) {
+	f.Helper()
+	l.proxies.Each((*wire.Proxy).Record)
+	time.Sleep(f.factory.TTL)
+	l.proxies.Each(func(p *wire.Proxy) {
+		for _, piece := range p.Commands() {
+			names = append(names, strings.Fields(piece)...)
+		}
+	})
+	keeps := []string{"ping", "hello", "auth", "select", "client"}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(keeps, name) })
+}
