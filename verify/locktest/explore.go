@@ -25,6 +25,12 @@ type work struct {
 	lasts   time.Duration
 	meet    bool // one begins to take the lock at the moment at which the other is about to release it
 	shared  bool // two readers of different leases come with a writer
+	once    bool // a release that fails is not called once more
+	extends bool // the lock after the work, and works as long again; of a lock that can
+	alone   bool // with extends: the other client does not work
+	// One client comes with two goroutines, which take the lock with one and the same Lock.
+	goroutines bool
+	only       explore.Fault // that strikes; empty: each that is asked for
 }
 
 var works = []work{
@@ -32,6 +38,7 @@ var works = []work{
 	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
 	{program: "lock-work-of-1.5-leases", lasts: lease * 3 / 2},
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
+	{program: "lock-release-not-repeated", once: true, only: explore.Cancel},
 }
 
 // sharedWorks are those of a lock that readers share: one reader is inside when
@@ -43,11 +50,10 @@ var sharedWorks = []work{
 
 // Explore goes through every schedule, within bounds, of two clients of a lock of your
 // own. One locks twice, the other once. They leave at once, or work inside for up to 3
-// leases: b.Total is then, if it is 0, the larger other bound. A release that fails is called
-// once more. Their users may give up (explore.Cancel): an attempt to lock then counts as
-// failed, and a release is tried under a context that has ended. It needs no server, and its
-// test must not be parallel. The test fails, and prints the shortest schedule when it is
-// found, if
+// leases. A release that fails is called once more, in all programs but the last. Their users
+// may give up (explore.Cancel): an attempt to lock then counts as failed, and a release is
+// tried under a context that has ended. It needs no server, and its test must not be
+// parallel. The test fails, and prints the shortest schedule when it is found, if
 //
 //   - two are inside ([verify.TwoHolders]), also when a client loses a lease
 //     although it renews it,
@@ -64,9 +70,11 @@ var sharedWorks = []work{
 //
 // That a client outlives its lease ([verify.Outlived]), paused or at work while nobody
 // renews it, is logged only, and so is that what a failed operation has left keeps others out
-// until its lease ends ([verify.Orphaned]): no lock that expires prevents it. Servers forget
-// locks only if b.Kinds names that fault. A schedule is given up if time has to pass while a
-// goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
+// until its lease ends ([verify.Orphaned]), or for as long as the client lives that renews it,
+// if its release was given up and never called again ([verify.RenewsOn]): no lock that expires
+// prevents it. Servers forget locks only if b.Kinds names that fault. A schedule is given up if
+// time has to pass while a goroutine waits for a sync.Mutex that another one holds: its
+// goroutines stay.
 //
 // The log has the stacks of goroutines that a client still has a lease after its last release,
 // and did not have when its lock had been opened, where nothing has struck.
@@ -103,8 +111,20 @@ func show(t *testing.T) onFound {
 	}
 }
 
+// isStruck reports whether the one fault that a work is about is searched; true of the others.
+func (w work) isStruck(b explore.Bounds) bool {
+	return w.only == "" || b.Faults > 0 && slices.Contains(b.Kinds, w.only)
+}
+
+// bounds are those of the search of a work.
+func (w work) bounds(b explore.Bounds) explore.Bounds {
+	if w.only != "" {
+		b.Kinds = []explore.Fault{w.only}
+	}
+	return b
+}
+
 // searchAll searches the programs of several works, and logs how far each search has gone.
-// What comes after the first one is searched with fewer preemptions and faults at a time.
 func searchAll(
 	t *testing.T, works []work, open Open, b explore.Bounds, found onFound,
 ) (all []*explore.Report) {
@@ -117,11 +137,11 @@ func searchAll(
 		}
 	}
 
-	for i, work := range works {
-		if i > 0 && b.Total == 0 {
-			b.Total = max(1, b.Preemptions, b.Faults)
+	for _, work := range works {
+		if !work.isStruck(b) {
+			continue
 		}
-		r, err := search(t, open, b, work, found)
+		r, err := search(t, open, work.bounds(b), work, found)
 		if err != nil {
 			t.Fatalf("%s: %v", work.program, err)
 		}

@@ -26,6 +26,7 @@ func newExploring(open Open, w work) *exploring {
 		inside:  map[string]*stay{},
 		taking:  map[string]*attempt{},
 		leaving: map[string]*stay{},
+		failed:  map[string]*unrepeated{},
 	}
 	if w.shared {
 		e.longest = 2 * lease
@@ -64,8 +65,9 @@ type exploring struct {
 	released string
 	entered  int
 	found    []verify.Violation
-	err      error             // why a client did not lock
-	closers  redisconn.Closers // of the clients, for when all have ended
+	err      error                  // why a client did not lock
+	failed   map[string]*unrepeated // by client: its release, which is not called again
+	closers  redisconn.Closers      // of the clients, for when all have ended
 	// Is told which goroutines a client still has a lease after its last release, and had not
 	// when it had opened its lock; nil: nobody asks.
 	onLeft func(client, stack string)
@@ -82,6 +84,9 @@ func (e *exploring) state() string {
 		a := e.taking[name]
 		fmt.Fprintf(&b, "%s takes %t %d %d %t %d %t\n", name, a.calls,
 			e.since(a.began), a.before.Faults, a.before.Calm.IsZero(), a.gap, a.listened)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.failed)) {
+		fmt.Fprintf(&b, "the release of %s has failed, %d\n", name, e.failed[name].changes)
 	}
 	for _, stays := range []map[string]*stay{e.inside, e.leaving} {
 		b.WriteString("inside, or leaving\n")
@@ -110,6 +115,12 @@ type attempt struct {
 	gap    time.Duration // the longest between two of its requests
 	// It has waited for a message at some time, and may have missed it.
 	listened bool
+}
+
+// An unrepeated is a client whose release has failed, and is not called again.
+type unrepeated struct {
+	*explore.Session
+	changes int // its requests that had changed something by then
 }
 
 type stay struct {
@@ -172,7 +183,8 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 
 		locked++
 		e.enter(w.Name, there)
-		if err := e.workAndUnlock(ctx, s, w.Name, work, unlock); err != nil {
+		err = e.workAndUnlock(ctx, s, w.Name, work, unlock)
+		if err != nil {
 			return fmt.Sprintf("has locked %d times, and could not unlock: %v", locked, err)
 		}
 	}
@@ -196,7 +208,7 @@ func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]
 
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
 // the work, so that an unlock that is deferred is tried after its context has ended, too. One
-// that fails is called once more, as documentation tells users.
+// that fails is called once more, as documentation tells users, but where its work says once.
 func (e *exploring) workAndUnlock(
 	ctx context.Context, s *explore.Session, name string, work *redisconn.Conn, unlock func(context.Context) error,
 ) error {
@@ -206,6 +218,10 @@ func (e *exploring) workAndUnlock(
 	e.works(ctx)
 
 	err := e.unlock(call, s, name, unlock)
+	if err != nil && e.work.once {
+		e.update(func() { e.failed[name] = &unrepeated{Session: s, changes: s.Seen().Changes} })
+		return err
+	}
 	if err != nil {
 		err = unlock(ctx)
 		e.update(func() { e.released = name })

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,12 +88,25 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	long := until.Sub(since)
 	switch {
 	case long > limit:
-		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
-			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
+		harm, why := e.keptOut()
+		e.found = append(e.found, verify.Violation{Harm: harm, Text: fmt.Sprintf(
+			"%s has waited for %s, while nobody was inside and nothing happened%s", name, long.Round(time.Millisecond), why)})
 	case gotIn && long > lease/2+a.gap && !a.listened && !e.someoneDied():
 		e.found = append(e.found, verify.Violation{Harm: verify.Orphaned, Text: fmt.Sprintf(
 			"%s has waited for %s for a lock that nobody had", name, long.Round(time.Millisecond))})
 	}
+}
+
+// keptOut is the harm that a client is kept out, and what does that: one that lives and has
+// never repeated its release may renew the lock. It needs e.mu.
+func (e *exploring) keptOut() (harm verify.Harm, why string) {
+	for _, name := range slices.Sorted(maps.Keys(e.failed)) {
+		f := e.failed[name]
+		if !f.Died() && f.Seen().Changes > f.changes {
+			return verify.RenewsOn, ", but that " + name + " renews what its release has not freed"
+		}
+	}
+	return verify.LockedOut, ""
 }
 
 // waitForEachOther judges whether an attempt that has just ended and another one that goes on
@@ -185,8 +199,9 @@ func (e *exploring) unlock(
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	if err := e.fresh(s); err != nil {
-		why := "a fresh client does not get in within two leases: " + err.Error()
-		return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+		harm, because := e.keptOut()
+		why := "a fresh client does not get in within two leases: " + err.Error() + because
+		return append(e.found, verify.Violation{Harm: harm, Text: why})
 	}
 	return e.found
 }
