@@ -141,14 +141,15 @@ func (g *givenUp) String() string {
 
 // giveUp starts a call of a worker, whose next request it has armed, gives the call up when
 // it is held, and returns it when it has ended. It returns nil if the call does not come to
-// that request.
-func (f *fixture) giveUp(l *locker, h *suite.HeldRequest, by cancellation, do func(context.Context) error) *givenUp {
+// that request within a limit; zero: however long it takes.
+func (f *fixture) giveUp(
+	l *locker, h *suite.HeldRequest, by cancellation, limit time.Duration, do func(context.Context) error,
+) *givenUp {
 	f.Helper()
-	within := longTimeout
 	if by.deadline {
-		within = f.factory.TTL / 2 // if a busy machine is later than that, the call is made once more
+		limit = f.factory.TTL / 2 // if a busy machine is later than that, the call is made once more
 	}
-	ctx, cancel := context.WithTimeout(f.Ctx, within)
+	ctx, cancel := context.WithTimeout(f.Ctx, cmp.Or(limit, longTimeout))
 	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error { return do(ctx) })}
 	f.Cleanup(cancel) // before the call is waited for
 	if !f.AwaitHold(g.Call, h) {
@@ -167,6 +168,36 @@ func (f *fixture) giveUp(l *locker, h *suite.HeldRequest, by cancellation, do fu
 	return g
 }
 
+// eachCancellation has an operation held before each of its requests, and given up there in
+// each way. A try returns false if the operation does not come to the request.
+func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest, cancellation) bool) {
+	f.Helper()
+	f.proxied = true
+	for _, by := range cancellations {
+		f.HoldAtEach(operation, func(h *suite.HeldRequest) bool {
+			f.name = newName()
+			return try(h, by)
+		})
+	}
+}
+
+// connected makes a Locker whose TTL the check waits for, and which has connected. A waiter may
+// give what it finds its own TTL.
+func (f *fixture) connected() *locker {
+	f.Helper()
+	l := f.brief()
+	_ = f.try(l, "a free lock").Release(f.Ctx) // which a busy machine may do too late
+	return l
+}
+
+// held has a worker take the lock, which is given back after the check.
+func (f *fixture) held(l *locker) *lock.Lease {
+	f.Helper()
+	lease := f.acquire(l)
+	f.Cleanup(func() { _ = lease.Release(f.Ctx) }) // the check may have done so
+	return lease
+}
+
 // firstRequests are those of a wait before which it is held.
 const firstRequests = 6
 
@@ -177,12 +208,8 @@ func givenUpAcquisitionKeepsNobodyOut(f *fixture) {
 		f.NotApplicable("it does not expire")
 	}
 	f.eachCancellation("its acquisition", func(h *suite.HeldRequest, by cancellation) bool {
-		f.name = newName()
-		taker, other := f.brief(), f.worker()
-		f.checkFree(taker, "a free lock") // it has connected then
-		f.checkFree(other, "a free lock")
-
-		g, lease := f.giveUpTaking(taker, h, by)
+		taker, other := f.connected(), f.connected()
+		g, lease := f.giveUpTaking(taker, h, by, 0)
 		if g == nil {
 			return false
 		}
@@ -204,13 +231,9 @@ func givenUpWaitLeavesNothing(f *fixture) {
 		if h.Nth() > firstRequests {
 			return false
 		}
-		f.name = newName()
-		holder, waiter, other := f.worker(), f.brief(), f.worker()
-		f.checkFree(waiter, "a free lock") // it has connected then
-		f.checkFree(other, "a free lock")
-		held := f.acquire(holder)
-
-		g, lease := f.giveUpTaking(waiter, h, by)
+		waiter, other := f.connected(), f.connected()
+		held := f.held(f.worker())
+		g, lease := f.giveUpTaking(waiter, h, by, max(tryFor, f.factory.TTL/2))
 		if g == nil {
 			return false
 		}
@@ -224,31 +247,28 @@ func givenUpWaitLeavesNothing(f *fixture) {
 	})
 }
 
-// eachCancellation has an operation held before each of its requests, and given up there in
-// each way. A try returns false if the operation does not come to the request.
-func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest, cancellation) bool) {
-	f.Helper()
-	f.proxied = true
-	for _, by := range cancellations {
-		f.HoldAtEach(operation, func(h *suite.HeldRequest) bool { return try(h, by) })
-	}
-}
-
 // giveUpTaking gives an acquisition up at a request. It returns nil if that does not come, and
 // a lease if the acquisition says yes all the same.
-func (f *fixture) giveUpTaking(l *locker, h *suite.HeldRequest, by cancellation) (g *givenUp, lease *lock.Lease) {
+func (f *fixture) giveUpTaking(
+	l *locker, h *suite.HeldRequest, by cancellation, limit time.Duration,
+) (*givenUp, *lock.Lease) {
 	f.Helper()
 	if !h.Arm(l.proxies) {
 		return nil, nil
 	}
-	g = f.giveUp(l, h, by, func(ctx context.Context) (err error) {
-		lease, err = l.Acquire(ctx, f.name)
+	var taken *lock.Lease
+	g := f.giveUp(l, h, by, limit, func(ctx context.Context) error {
+		lease, err := l.Acquire(ctx, f.name)
+		if err == nil {
+			f.Cleanup(func() { _ = lease.Release(f.Ctx) }) // the check may have done so
+			taken = lease
+		}
 		return err
 	})
-	if g == nil || g.Err != nil {
-		return g, nil
+	if g == nil {
+		return nil, nil
 	}
-	return g, lease
+	return g, taken
 }
 
 // freeInTime checks that a lock which nobody has is free when a lease has passed. That others
@@ -256,62 +276,71 @@ func (f *fixture) giveUpTaking(l *locker, h *suite.HeldRequest, by cancellation)
 func (f *fixture) freeInTime(l lock.Locker, why string) {
 	f.Helper()
 	since := time.Now()
-	f.release(f.expired(l, why))
+	_ = f.expired(l, why).Release(f.Ctx)
 	if long := time.Since(since); long > f.factory.TTL/4 {
 		f.Logf("note: %s: it is free after %s, which no lock that expires prevents",
 			why, long.Round(time.Millisecond))
 	}
 }
 
-// givenUpReleaseIsRepeated gives a release up at each of its requests, and before the first. If
-// it has failed it is called once more: then the lock is free, or lost.
+// givenUpReleaseIsRepeated gives a release up before it begins and at each of its requests. One
+// that has failed is called once more, and says that it has freed the lock, or that it is lost.
+// Then others get in when a lease has passed. A Locker says yes only if they get in at once,
+// which a long lease shows.
 func givenUpReleaseIsRepeated(f *fixture) {
 	f.proxied = true
-	f.name = newName()
-	holder, other := f.releasing(), f.worker()
-	lease := f.acquire(holder)
-	ended, end := context.WithCancel(f.Ctx)
-	end()
-	f.releasedAfterAll(lease, lease.Release(ended), other, "a release under a context that has ended")
-
-	f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
-		f.name = newName()
-		holder, other := f.releasing(), f.worker()
-		f.checkFree(other, "a free lock") // it has connected then
-		lease := f.acquire(holder)
-		if !h.Arm(holder.proxies) {
-			return false
-		}
-		g := f.giveUp(holder, h, by, lease.Release)
-		if g == nil {
-			return false
-		}
-		f.releasedAfterAll(lease, g.Err, other, "a release was "+g.String())
-		return true
-	})
-}
-
-// releasing makes a Locker whose release is given up. A Lock may leave its lock to the lease,
-// which the check waits for. A Locker may not, so that its lease is long.
-func (f *fixture) releasing() *locker {
+	leases := []time.Duration{f.factory.TTL, longTTL}
 	if f.factory.adapted {
-		return f.brief()
+		leases = leases[:1]
 	}
-	return f.worker()
+	for _, ttl := range leases {
+		f.name = newName()
+		other := f.connected()
+		lease := f.held(f.open(Worker{TTL: ttl}))
+		ended, end := context.WithCancel(f.Ctx)
+		end()
+		f.releasedAfterAll(lease, ttl, lease.Release(ended), other, "a release under a context that has ended")
+	}
+	for _, ttl := range leases {
+		f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
+			return f.giveUpRelease(h, by, ttl)
+		})
+	}
 }
 
-// releasedAfterAll repeats a release that has failed, and checks that the lock is free then, or
-// will be when its lease ends.
-func (f *fixture) releasedAfterAll(lease *lock.Lease, err error, other lock.Locker, why string) {
+// giveUpRelease gives the release of a lock with a lease up at a request. It reports false if
+// that does not come.
+func (f *fixture) giveUpRelease(h *suite.HeldRequest, by cancellation, ttl time.Duration) bool {
+	f.Helper()
+	other, holder := f.connected(), f.open(Worker{TTL: ttl})
+	lease := f.held(holder)
+	if !h.Arm(holder.proxies) {
+		return false
+	}
+	g := f.giveUp(holder, h, by, 0, lease.Release)
+	if g != nil {
+		f.releasedAfterAll(lease, ttl, g.Err, other, "a release was "+g.String())
+	}
+	return g != nil
+}
+
+// releasedAfterAll repeats a release that has failed, and checks what it says.
+func (f *fixture) releasedAfterAll(
+	lease *lock.Lease, ttl time.Duration, err error, other lock.Locker, why string,
+) {
 	f.Helper()
 	if err != nil && !errors.Is(err, lock.ErrLost) {
 		err = lease.Release(f.Ctx)
-		why = why + ", and called once more"
+		why += ", and called once more"
 	}
 	if err != nil && !errors.Is(err, lock.ErrLost) && !f.factory.adapted {
 		f.Errorf("%s: %v, want nil or ErrLost", why, err)
 	}
-	f.freeInTime(other, fmt.Sprintf("%s; it says %v", why, cmp.Or(err, errors.New("yes"))))
+
+	expires := ttl == f.factory.TTL && f.promises.SurvivesCrash
+	if expires || err == nil && !f.factory.adapted {
+		f.freeInTime(other, fmt.Sprintf("%s; it says %v", why, cmp.Or(err, errors.New("yes"))))
+	}
 }
 
 // releaseEndsRenewal checks that a client whose release has said yes renews nothing a lease
@@ -323,7 +352,7 @@ func releaseEndsRenewal(f *fixture) {
 	f.proxied = true
 	f.name = newName()
 	holder := f.brief()
-	lease := f.acquire(holder)
+	lease := f.held(holder)
 	renewals := f.asks(holder)
 	if len(renewals) == 0 {
 		f.Unchecked("its renewals do not connect by Worker.Dial")
@@ -335,11 +364,11 @@ func releaseEndsRenewal(f *fixture) {
 	f.HoldAtEach("its release", func(h *suite.HeldRequest) bool {
 		f.name = newName()
 		holder := f.brief()
-		lease := f.acquire(holder)
+		lease := f.held(holder)
 		if !h.Arm(holder.proxies) {
 			return false
 		}
-		g := f.giveUp(holder, h, by, lease.Release)
+		g := f.giveUp(holder, h, by, 0, lease.Release)
 		if g == nil {
 			return false
 		}

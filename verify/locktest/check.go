@@ -27,7 +27,8 @@ type Lock func(ctx context.Context, name string) (unlock func(ctx context.Contex
 // An Open makes a client of a lock of your own. It connects by w.Dial, whatever the
 // address, and its locks expire w.TTL after they were taken or renewed. What else w has
 // may be ignored. ctx is the life of the client, until it has crashed or its test is
-// over: its goroutines end with it. The closer is closed after that, and may be nil.
+// over: its goroutines end with it. The closer is closed after that, and may be nil. It may say
+// more of the lock: see [Extender] and [Confined].
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of your own. It needs no server, because it

@@ -1,9 +1,12 @@
 package locktest
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,8 +29,8 @@ type work struct {
 	meet    bool // one begins to take the lock at the moment at which the other is about to release it
 	shared  bool // two readers of different leases come with a writer
 	once    bool // a release that fails is not called once more
-	extends bool // the lock after the work, and works as long again; of a lock that can
-	alone   bool // with extends: the other client does not work
+	extends bool // the lock after the work, and works as long again: see Extender
+	leaves  bool // the other client leaves at once, though this one works
 	// One client comes with two goroutines, which take the lock with one and the same Lock.
 	goroutines bool
 	only       explore.Fault // that strikes; empty: each that is asked for
@@ -38,7 +41,11 @@ var works = []work{
 	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
 	{program: "lock-work-of-1.5-leases", lasts: lease * 3 / 2},
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
+	{program: "lock-by-two-goroutines", lasts: twoGoroutinesWork, goroutines: true},
 	{program: "lock-release-not-repeated", once: true, only: explore.Cancel},
+	{program: "lock-extended", lasts: lease * 3 / 4, extends: true},
+	{program: "lock-extended-after-its-lease", lasts: lease * 3 / 2, extends: true},
+	{program: "lock-extended-after-anothers", lasts: lease * 3 / 2, extends: true, leaves: true},
 }
 
 // sharedWorks are those of a lock that readers share: one reader is inside when
@@ -116,10 +123,11 @@ func (w work) isStruck(b explore.Bounds) bool {
 	return w.only == "" || b.Faults > 0 && slices.Contains(b.Kinds, w.only)
 }
 
-// bounds are those of the search of a work.
+// bounds are those of the search of a work. What is about one fault shows without a preemption.
 func (w work) bounds(b explore.Bounds) explore.Bounds {
 	if w.only != "" {
 		b.Kinds = []explore.Fault{w.only}
+		b.Preemptions = 0
 	}
 	return b
 }
@@ -137,11 +145,19 @@ func searchAll(
 		}
 	}
 
+	var canExtend atomic.Bool
+	noting := func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
+		l, closer, err := open(ctx, w)
+		if _, can := closer.(Extender); can {
+			canExtend.Store(true)
+		}
+		return l, closer, err
+	}
 	for _, work := range works {
-		if !work.isStruck(b) {
+		if !work.isStruck(b) || work.extends && !canExtend.Load() {
 			continue
 		}
-		r, err := search(t, open, work.bounds(b), work, found)
+		r, err := search(t, noting, work.bounds(b), work, found)
 		if err != nil {
 			t.Fatalf("%s: %v", work.program, err)
 		}

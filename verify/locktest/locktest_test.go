@@ -187,7 +187,7 @@ const (
 	freesWhenCancelled fault = "frees the lock when a waiter gives up"
 	freesAnyones       fault = "frees anyone's lock"
 	freesAReader       fault = "frees any reader"
-	forgetsReleases    fault = "forgets what it has if a release fails"
+	ignoresReleases    fault = "does not release under a context that has ended, and says yes"
 	neverExpires       fault = "never expires"
 	deadStayInLine     fault = "leaves the dead in line"
 	trustsClocks       fault = "trusts clients' clocks"
@@ -242,7 +242,7 @@ var found = map[fault]struct{ by, too []string }{
 		too: []string{"holder enters", "lost lease", "readers share"},
 	},
 	freesAReader:    {by: []string{"reader frees"}},
-	forgetsReleases: {by: []string{"release that is given"}},
+	ignoresReleases: {by: []string{"release that is given"}},
 	neverExpires: {
 		by:  []string{"crashed holder", "lease that nobody"},
 		too: []string{"fences", "lease of a reader", "wrong clocks"},

@@ -17,8 +17,6 @@ type memoryLease struct {
 	expires time.Time
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-
-	forgotten bool // after a release that has failed
 }
 
 // end cancels a lease that is lost.
@@ -39,13 +37,9 @@ func (l *memoryLease) Release(ctx context.Context) error {
 	r := m.room(l.name)
 	at := slices.Index(r.holders, l)
 	switch m.fault {
-	case forgetsReleases:
-		if l.forgotten {
-			return lock.ErrLost
-		}
-		l.forgotten = ctx.Err() != nil
-		if l.forgotten {
-			return ctx.Err()
+	case ignoresReleases:
+		if ctx.Err() != nil {
+			return nil
 		}
 	case freesAnyones:
 		r.holders = nil
