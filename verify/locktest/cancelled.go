@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/suite"
@@ -122,7 +120,7 @@ func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
 	}
 	p.Each((*wire.Proxy).HoldReplies)
 	before := replies()
-	h.LetGo()
+	h.Deliver()
 	suite.Repeat(time.Second, func() bool { return replies() > before })
 	p.Each((*wire.Proxy).Cut)
 	h.Open()
@@ -341,67 +339,4 @@ func (f *fixture) releasedAfterAll(
 	if expires || err == nil && !f.factory.adapted {
 		f.freeInTime(other, fmt.Sprintf("%s; it says %v", why, cmp.Or(err, errors.New("yes"))))
 	}
-}
-
-// releaseEndsRenewal checks that a client whose release has said yes renews nothing a lease
-// later: one that was not disturbed, and one that was given up, and repeated if that failed.
-func releaseEndsRenewal(f *fixture) {
-	if !f.factory.Renewing || !f.factory.adapted {
-		f.NotApplicable("its leases do not renew themselves, or renew the session of a client")
-	}
-	f.proxied = true
-	f.name = newName()
-	holder := f.brief()
-	lease := f.held(holder)
-	renewals := f.asks(holder)
-	if len(renewals) == 0 {
-		f.Unchecked("its renewals do not connect by Worker.Dial")
-	}
-	f.release(lease)
-	f.renewsNothing(holder, renewals, "a release")
-
-	by := cancellations[0]
-	f.HoldAtEach("its release", func(h *suite.HeldRequest) bool {
-		f.name = newName()
-		holder := f.brief()
-		lease := f.held(holder)
-		if !h.Arm(holder.proxies) {
-			return false
-		}
-		g := f.giveUp(holder, h, by, 0, lease.Release)
-		if g == nil {
-			return false
-		}
-		if g.Err == nil || lease.Release(f.Ctx) == nil {
-			f.renewsNothing(holder, renewals, "a release was "+g.String())
-		}
-		return true
-	})
-}
-
-// renewsNothing checks that a client sends nothing of what renews a lock when a lease has
-// passed, in which what was on its way may end.
-func (f *fixture) renewsNothing(l *locker, renewals []string, why string) {
-	f.Helper()
-	f.asks(l)
-	for _, name := range f.asks(l) {
-		if slices.Contains(renewals, name) {
-			f.Errorf("%s, and its client still renews a lease later: it sends %s", why, strings.ToUpper(name))
-		}
-	}
-}
-
-// asks returns the names of the commands that a client sends by itself within a lease, but for
-// those that only keep its connections.
-func (f *fixture) asks(l *locker) (names []string) {
-	f.Helper()
-	l.proxies.Each((*wire.Proxy).Record)
-	time.Sleep(f.factory.TTL)
-	l.proxies.Each(func(p *wire.Proxy) {
-		for _, piece := range p.Commands() {
-			names = append(names, strings.Fields(piece)...)
-		}
-	})
-	keeps := []string{"ping", "hello", "auth", "select", "client"}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(keeps, name) })
 }

@@ -57,7 +57,7 @@ var sharedWorks = []work{
 
 // Explore goes through every schedule, within bounds, of two clients of a lock of your
 // own. One locks twice, the other once. They leave at once, or work inside for up to 3
-// leases. A release that fails is called once more, in all programs but the last. Their users
+// leases. A release that fails is called once more, in all programs but one. Their users
 // may give up (explore.Cancel): an attempt to lock then counts as failed, and a release is
 // tried under a context that has ended. It needs no server, and its test must not be
 // parallel. The test fails, and prints the shortest schedule when it is found, if
@@ -73,7 +73,12 @@ var sharedWorks = []work{
 //   - two clients that have each taken something for the lock wait until they give up
 //     ([verify.WaitForEachOther]), though nobody is inside and nothing strikes,
 //   - a client still renews a lock, or changes another thing, within a lease of its last
-//     release, or refusal, though nothing strikes in that time ([verify.StillRenews]).
+//     release, or refusal, though nothing strikes in that time ([verify.StillRenews]),
+//   - a client that extends its lock is told yes, though another one has had it since it took
+//     it ([verify.ExtendedLost]): see [Extender].
+//
+// Two goroutines of one client also take the lock with one and the same Lock. What goes wrong
+// then is logged only if the client is [Confined] ([verify.HeldByTwoGoroutines]).
 //
 // That a client outlives its lease ([verify.Outlived]), paused or at work while nobody
 // renews it, is logged only, and so is that what a failed operation has left keeps others out

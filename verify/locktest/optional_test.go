@@ -5,12 +5,16 @@ import (
 	"crypto/rand"
 	"io"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -177,6 +181,41 @@ func TestExploreOneObjectOfTwoGoroutines(t *testing.T) {
 			text, harms := judged(t, works[i:i+1], test.open, explore.Bounds{Preemptions: 1})
 			if !slices.Equal(harms, test.harms) {
 				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, text)
+			}
+		})
+	}
+}
+
+// Check has an extension that says yes to whoever has lost the lock fail.
+func TestCheckExtend(t *testing.T) {
+	t.Parallel()
+	testkit.Local(t)
+	for _, c := range []struct {
+		name, check string
+		open        Open
+		says        string // empty: nothing
+	}{
+		{"compares", "renewal keeps", extendedBy(compareAndExpire), ""},
+		{"compares", "renewal of a lost", extendedBy(compareAndExpire), ""},
+		{"extends anybody's", "renewal of a lost", extendedBy(expire), "a lock that someone else has: <nil>"},
+		{"redsync", "renewal of a lease", extendedByRedsync(), ""},
+		{
+			"redsync takes it again", "renewal of a lease", extendedByRedsync(redsync.WithSetNXOnExtend()),
+			"someone else has had the lock: <nil>",
+		},
+	} {
+		t.Run(c.check+": "+c.name, func(t *testing.T) {
+			t.Parallel()
+			var got suite.Result
+			messages := testkit.Try(t, func(t testing.TB) {
+				s := &served{t: t}
+				factory := c.open.factory(s.at)
+				factory.TTL = 500 * time.Millisecond
+				done := func(r suite.Result) { got = r }
+				newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
+			})
+			if got.Failed != (c.says != "") || got.Missing != "" || !strings.Contains(messages, c.says) {
+				t.Errorf("it says %q, %+v, want %q", messages, got, c.says)
 			}
 		})
 	}
