@@ -174,6 +174,9 @@ func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest
 	f.proxied = true
 	for _, by := range cancellations {
 		f.HoldAtEach(operation, func(h *suite.HeldRequest) bool {
+			if ends, _ := f.Ctx.Deadline(); time.Until(ends) < 3*f.Patience {
+				f.Unchecked(operation + " takes so long that it was not given up at each of its requests")
+			}
 			f.name = newName()
 			return try(h, by)
 		})
@@ -209,7 +212,7 @@ func (f *fixture) held(l *locker) *lock.Lease {
 }
 
 // firstRequests are those of a wait before which it is held.
-const firstRequests = 6
+const firstRequests = 4
 
 // givenUpAcquisitionKeepsNobodyOut gives an acquisition up at each of its requests, of a lock
 // that is free. If it says no, others get in when a lease has passed.
@@ -245,7 +248,7 @@ func givenUpWaitLeavesNothing(f *fixture) {
 		waiter, other := f.connected(), f.connected()
 		f.needsLeases(waiter)
 		held := f.held(f.worker())
-		g, lease := f.giveUpTaking(waiter, h, by, max(tryFor, f.factory.TTL/2))
+		g, lease := f.giveUpTaking(waiter, h, by, max(tryFor, f.factory.TTL/4))
 		if g == nil {
 			return false
 		}

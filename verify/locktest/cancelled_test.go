@@ -78,7 +78,7 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 				s := &served{t: t}
 				factory := c.open.factory(s.at)
 				factory.TTL, factory.Renewing = time.Second, c.renews
-				factory.Patience = 4 * time.Second
+				factory.Patience = 6 * time.Second
 				done := func(r suite.Result) { got = r }
 				newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
 			})
