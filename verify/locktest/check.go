@@ -21,7 +21,8 @@ import (
 // lock that is held until ctx ends, or returns an error, and is then called again.
 // ctx has ended when unlock is called. name is the lock's own key, or the
 // beginning of all its keys. unlock may be called again, and may return anything
-// if the lock was no longer held.
+// if the lock was no longer held. Two goroutines may call a Lock at the same time, unless its
+// client is [Confined].
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of your own. It connects by w.Dial, whatever the

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,16 +32,16 @@ func (e extendable) Extend(ctx context.Context, name string) error { return e.ex
 func extendedBy(extend func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
-		last := ""
+		var last atomic.Pointer[string]
 		take := func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
 			err := setPX(ctx, rdb, name, token, w)
 			if err == nil {
-				last = token
+				last.Store(&token)
 			}
 			return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
 		}
-		again := func(ctx context.Context, name string) error { return extend(ctx, rdb, name, last, w) }
+		again := func(ctx context.Context, name string) error { return extend(ctx, rdb, name, *last.Load(), w) }
 		return take, extendable{Closer: rdb, extend: again}, nil
 	}
 }
@@ -63,19 +64,19 @@ func extendedByRedsync(options ...redsync.Option) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		rs := redsync.New(goredis.NewPool(rdb))
-		var last *redsync.Mutex
+		var last atomic.Pointer[redsync.Mutex]
 		take := func(ctx context.Context, name string) (func(context.Context) error, error) {
 			m := rs.NewMutex(name, append(options, redsync.WithExpiry(w.TTL), redsync.WithTries(1))...)
 			err := m.LockContext(ctx)
 			if err == nil {
-				last = m
+				last.Store(m)
 			}
 			return func(ctx context.Context) error {
 				_, err := m.UnlockContext(ctx)
 				return err
 			}, err
 		}
-		extend := func(ctx context.Context, _ string) error { return orHeld(last.ExtendContext(ctx)) }
+		extend := func(ctx context.Context, _ string) error { return orHeld(last.Load().ExtendContext(ctx)) }
 		return take, extendable{Closer: rdb, extend: extend}, nil
 	}
 }
