@@ -137,6 +137,8 @@ type stay struct {
 	changes int // its requests that had changed something when it began to leave
 	number  int // how many had entered when it had, itself included
 	extends bool
+	// Another goroutine of its client takes the lock, too: what is Seen may be of that one.
+	isOneOfTwo bool
 }
 
 func (e *exploring) locks(w Worker, times int) explore.Client {
@@ -152,6 +154,7 @@ type user struct {
 	lock     Lock
 	extender Extender // nil: it cannot extend
 	work     *redisconn.Conn
+	rest     time.Duration // between two calls of the lock
 }
 
 // opens opens the lock of a client, and a connection of its own for its work.
@@ -178,7 +181,7 @@ func (e *exploring) opens(ctx context.Context, s *explore.Session, w Worker) (*u
 	_, confined := closer.(Confined)
 	e.update(func() { e.confined = confined })
 	extender, _ := closer.(Extender)
-	return &user{Session: s, Worker: w, lock: l, extender: extender, work: work}, nil
+	return &user{Session: s, Worker: w, lock: l, extender: extender, work: work, rest: lease / 3}, nil
 }
 
 // client locks and unlocks a number of times. Inside it makes a request, so that
@@ -259,10 +262,16 @@ func (e *exploring) workAndUnlock(ctx context.Context, u *user, unlock func(cont
 		e.update(func() { e.failed[u.Name] = &unrepeated{Session: u.Session, changes: u.Seen().Changes} })
 		return err
 	}
-	if err != nil {
-		err = unlock(ctx)
-		e.update(func() { e.released = u.Name })
+	return e.unlockAgain(ctx, u, err, unlock)
+}
+
+// unlockAgain unlocks once more if the first time has failed.
+func (e *exploring) unlockAgain(ctx context.Context, u *user, first error, unlock func(context.Context) error) error {
+	if first == nil {
+		return nil
 	}
+	err := unlock(ctx)
+	e.update(func() { e.released = u.Name })
 	return err
 }
 
@@ -313,7 +322,7 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 			if s.Pauses() == pauses {
 				asked = time.Now()
 			}
-			there = &stay{Session: s, Worker: w, asked: asked}
+			there = &stay{Session: s, Worker: w, asked: asked, isOneOfTwo: e.work.goroutines}
 			if a.before.Calm.IsZero() || s.Seen().Faults > a.before.Faults {
 				there.delayed = a.began
 			}
@@ -322,7 +331,7 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 		switch {
 		case call.Err() != nil && ctx.Err() == nil:
 			return nil, nil, fmt.Errorf("%w: %w", errGivenUp, err)
-		case locking.Sleep(bounded, lease/3, nil) != nil:
+		case locking.Sleep(bounded, u.rest, nil) != nil:
 			return nil, nil, err
 		}
 	}

@@ -53,9 +53,14 @@ func (e *exploring) extends(ctx context.Context, u *user) bool {
 // overtaken reports whether another client has entered since one has. It needs e.mu.
 func (e *exploring) overtaken(s *stay) bool { return e.entered > s.number }
 
-// twoGoroutinesWork is how long one works when the other has begun to ask: it ends at a time
-// at which no client asks that does so every few milliseconds.
-const twoGoroutinesWork = lease/2 + 9300*time.Microsecond
+// twoGoroutinesWork is how long one works when the other has begun to ask, and
+// twoGoroutinesRest how long that waits between two calls. They end at times at which nothing
+// else comes to an end in a client that renews, or asks, every few milliseconds or every third
+// of a lease: of two goroutines of one client that wake at one instant either may be first.
+const (
+	twoGoroutinesWork = lease/2 + 9300*time.Microsecond
+	twoGoroutinesRest = lease*3/10 + 1700*time.Microsecond
+)
 
 // twoGoroutines takes the lock, and has another goroutine of the same client take it with the
 // same Lock meanwhile.
@@ -69,9 +74,10 @@ func (e *exploring) twoGoroutines(ctx context.Context, u *user) string {
 
 	second, end := *u, make(chan string)
 	second.Name += "'s other goroutine"
+	second.rest = twoGoroutinesRest
 	go func() { end <- e.takesToo(ctx, &second) }()
 	_ = locking.Sleep(ctx, e.work.lasts, nil)
-	err = e.unlock(ctx, u.Session, u.Name, unlock)
+	err = e.unlockAgain(ctx, u, e.unlock(ctx, u.Session, u.Name, unlock), unlock)
 	return fmt.Sprintf("has unlocked: %v; %s", err, <-end)
 }
 
@@ -82,5 +88,5 @@ func (e *exploring) takesToo(ctx context.Context, u *user) string {
 		return fmt.Sprintf("its other goroutine has not locked: %v", err)
 	}
 	e.enter(u.Name, there)
-	return fmt.Sprintf("its other goroutine has unlocked: %v", e.unlock(ctx, u.Session, u.Name, unlock))
+	return fmt.Sprintf("its other goroutine has unlocked: %v", e.unlockAgain(ctx, u, e.unlock(ctx, u.Session, u.Name, unlock), unlock))
 }

@@ -39,7 +39,7 @@ func (s *stay) renews() bool { return s.Seen().Sent.Sub(s.entered) > lease/10 }
 // of none, as it has asked for.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
-	if at.IsZero() {
+	if at.IsZero() || s.isOneOfTwo {
 		at = s.asked.Add(s.TTL)
 	}
 	return at.Add(-time.Millisecond)
