@@ -318,8 +318,9 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 		e.waited(a, w.Name, err == nil)
 
 		if err == nil {
-			// If the client was paused, the lock may have been taken before that.
-			if s.Pauses() == pauses {
+			// If the client was paused, the lock may have been taken before that. Of one of two
+			// goroutines it is not known what delays it.
+			if s.Pauses() == pauses && !e.work.goroutines {
 				asked = time.Now()
 			}
 			there = &stay{Session: s, Worker: w, asked: asked, isOneOfTwo: e.work.goroutines}
