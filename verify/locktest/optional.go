@@ -77,7 +77,8 @@ func (e *exploring) twoGoroutines(ctx context.Context, u *user) string {
 	second.rest = twoGoroutinesRest
 	go func() { end <- e.takesToo(ctx, &second) }()
 	_ = locking.Sleep(ctx, e.work.lasts, nil)
-	err = e.unlockAgain(ctx, u, e.unlock(ctx, u.Session, u.Name, unlock), unlock)
+	err = e.unlock(ctx, u.Session, u.Name, unlock)
+	err = e.unlockAgain(ctx, u, err, unlock)
 	return fmt.Sprintf("has unlocked: %v; %s", err, <-end)
 }
 
@@ -88,5 +89,8 @@ func (e *exploring) takesToo(ctx context.Context, u *user) string {
 		return fmt.Sprintf("its other goroutine has not locked: %v", err)
 	}
 	e.enter(u.Name, there)
-	return fmt.Sprintf("its other goroutine has unlocked: %v", e.unlockAgain(ctx, u, e.unlock(ctx, u.Session, u.Name, unlock), unlock))
+
+	err = e.unlock(ctx, u.Session, u.Name, unlock)
+	err = e.unlockAgain(ctx, u, err, unlock)
+	return fmt.Sprintf("its other goroutine has unlocked: %v", err)
 }
