@@ -104,7 +104,8 @@ func TestExploreExtend(t *testing.T) {
 				}
 			}
 			slices.Sort(harms)
-			if harms = slices.Compact(harms); !slices.Equal(harms, test.harms) {
+			harms = slices.Compact(harms)
+			if !slices.Equal(harms, test.harms) {
 				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, reports)
 			}
 			if last := reports[len(reports)-1].Program.Name; last != "lock-extended-after-anothers" {
