@@ -13,8 +13,14 @@ const (
 	Outlived Harm = "outlived its lease"
 	// What an operation that failed has left of a lock keeps others out until its lease ends.
 	Orphaned Harm = "left until its lease ends"
+	// A client renews a lock whose release has failed, and is never called again.
+	RenewsOn Harm = "renews after a failed release"
+	// By one lock object, which is documented as confined to one.
+	HeldByTwoGoroutines Harm = "held by two goroutines"
 	// Of a lock that somebody else had had before it was released.
 	NotTold Harm = "not told of a loss"
+	// An extension says yes, though another client has had the lock since it was taken.
+	ExtendedLost Harm = "extended a lost lock"
 	// Two clients held what only one may; the money is right this time.
 	TwoHolders Harm = "two holders"
 	// Two holders after a release by somebody who did not hold the lock.
@@ -50,8 +56,8 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, Orphaned,
-		NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut,
+		NoHarm, Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines,
+		NotTold, ExtendedLost, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut,
 		NoLongerLocks, WaitForEachOther, DoesNotEnd,
 		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
 		SoldTwice,
@@ -66,8 +72,11 @@ func (h Harm) String() string {
 	return string(h)
 }
 
-// IsNote reports whether no lock that expires prevents it: it is told, and breaks nothing.
-func (h Harm) IsNote() bool { return h == Outlived || h == Orphaned }
+// IsNote reports whether no lock that expires prevents it, or its user causes it: it is told,
+// and breaks nothing.
+func (h Harm) IsNote() bool {
+	return slices.Contains([]Harm{Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines}, h)
+}
 
 // A Violation is a harm with what shows it, in words: the item, the account or the clients.
 type Violation struct {

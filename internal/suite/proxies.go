@@ -111,6 +111,12 @@ func (h *HeldRequest) Arm(p *Proxies) bool {
 	return true
 }
 
+// Nth is before which of its requests to that server the worker is held, from 1.
+func (h *HeldRequest) Nth() int { return h.nth }
+
+// Deliver lets the request pass. What else is held stays so until Open.
+func (h *HeldRequest) Deliver() { h.trap.Open() }
+
 // Pause holds all else that the worker says as well, such as renewals.
 func (h *HeldRequest) Pause() { h.proxies.Each((*wire.Proxy).Partition) }
 

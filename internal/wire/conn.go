@@ -145,6 +145,9 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
 		piece, err := next()
+		if len(piece) > 0 {
+			c.proxy.replies.Add(1)
+		}
 		if errors.Is(c.down.pass(piece), errEnd) || errors.Is(err, errEnd) {
 			return
 		}

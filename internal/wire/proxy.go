@@ -44,6 +44,8 @@ type Proxy struct {
 	dropMessages atomic.Bool
 	dropped      atomic.Int64
 
+	replies atomic.Int64 // pieces that servers have said
+
 	mu      sync.Mutex
 	closed  bool
 	conns   map[*conn]bool
@@ -149,6 +151,10 @@ func (p *Proxy) Partition() { p.setFault(partition) }
 // HoldReplies holds back what the server says from now on, until Heal. What
 // clients send passes.
 func (p *Proxy) HoldReplies() { p.setFault(holdReplies) }
+
+// Replies is how often the server has said something so far, also what is held back: when it
+// grows, a request has been executed.
+func (p *Proxy) Replies() int64 { return p.replies.Load() }
 
 // Heal ends every fault and what DropMessages began. All that was held back is
 // delivered, in order.

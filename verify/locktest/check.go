@@ -21,22 +21,25 @@ import (
 // lock that is held until ctx ends, or returns an error, and is then called again.
 // ctx has ended when unlock is called. name is the lock's own key, or the
 // beginning of all its keys. unlock may be called again, and may return anything
-// if the lock was no longer held.
+// if the lock was no longer held. Two goroutines may call a Lock at the same time, unless its
+// client is [Confined].
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of your own. It connects by w.Dial, whatever the
 // address, and its locks expire w.TTL after they were taken or renewed. What else w has
 // may be ignored. ctx is the life of the client, until it has crashed or its test is
-// over: its goroutines end with it. The closer is closed after that, and may be nil.
+// over: its goroutines end with it. The closer is closed after that, and may be nil. It may say
+// more of the lock: see [Extender] and [Confined].
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of your own. It needs no server, because it
 // starts one for each address that clients dial: a private redis-server if one is
 // installed, else miniredis. It checks that the lock is exclusive, that only its holder
-// releases it, and that it becomes free after a holder has crashed. It finds out how
-// short a lease the lock can have, and whether the lock renews it, and logs both. From a
-// holder that renews its lease it takes the lock away by deleting its keys. [Run] checks
-// more, and asks for more.
+// releases it, and that it becomes free after a holder has crashed. Users give up an
+// acquisition, a wait and a release at each request of these: what they leave keeps others out
+// until its lease ends at most, which is logged. It finds out how short a lease the lock can
+// have, and whether the lock renews it, and logs both. From a holder that renews its lease it
+// takes the lock away by deleting its keys. [Run] checks more, and asks for more.
 //
 // A promise that could not be checked is logged, and go test shows the log of a test that
 // passes only with -v. Check(t, open).Require(t) fails such a test.
@@ -210,15 +213,17 @@ func (open Open) adapter(t testing.TB, w Worker, at func(addr string) redisconn.
 	if err != nil {
 		t.Fatalf("opening the lock: %v", err)
 	}
-	return &adapter{lock: l, w: w, end: end, rest: time.Millisecond}
+	extender, _ := closer.(Extender)
+	return &adapter{lock: l, extender: extender, w: w, end: end, rest: time.Millisecond}
 }
 
 // An adapter makes a Lock a Locker. It promises what any lock should keep, and no more.
 type adapter struct {
-	lock Lock
-	w    Worker
-	end  context.CancelFunc // ends the client's life
-	rest time.Duration      // between two calls of the lock
+	lock     Lock
+	extender Extender // nil: it cannot extend
+	w        Worker
+	end      context.CancelFunc // ends the client's life
+	rest     time.Duration      // between two calls of the lock
 }
 
 // tryFor is how long a Try takes of a lock that is held: the Lock may wait, and
@@ -247,7 +252,7 @@ func (a *adapter) within(ctx context.Context, limit time.Duration, name string, 
 	for {
 		unlock, err := a.lock(bounded, name)
 		if err == nil {
-			return &lock.Lease{Release: unlock}, nil
+			return a.lease(name, unlock), nil
 		}
 
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -258,4 +263,13 @@ func (a *adapter) within(ctx context.Context, limit time.Duration, name string, 
 		}
 		time.Sleep(a.rest)
 	}
+}
+
+// lease is that of a lock which was taken, and which can be renewed if it can be extended.
+func (a *adapter) lease(name string, unlock func(context.Context) error) *lock.Lease {
+	lease := &lock.Lease{Release: unlock}
+	if a.extender != nil {
+		lease.Renew = func(ctx context.Context) error { return a.extender.Extend(ctx, name) }
+	}
+	return lease
 }

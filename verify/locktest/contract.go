@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/suite"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -51,80 +50,6 @@ func acquisitionEndsAtItsTimeout(f *fixture) {
 	f.givesUp(lock.ErrTimeout, func(after time.Duration) *waiter {
 		return f.waiter(Worker{Timeout: after}, lock.Locker.Acquire)
 	})
-}
-
-func endedContextTakesNothing(f *fixture) {
-	l := f.worker()
-	ctx, cancel := context.WithCancel(f.Ctx)
-	cancel()
-
-	check := func(what string, take func(context.Context, string) (*lock.Lease, error)) {
-		lease, err := take(ctx, f.name)
-		if !errors.Is(err, context.Canceled) {
-			f.Errorf("%s under a context that has ended: %v, want context.Canceled", what, err)
-			if lease != nil {
-				_ = lease.Release(f.Ctx)
-			}
-		}
-		f.checkFree(f.worker(), "after an acquisition that was cancelled before it began")
-	}
-	check("Acquire", l.Acquire)
-	check("Try", l.Try)
-}
-
-func cancellationEndsAWait(f *fixture) {
-	f.givesUp(context.Canceled, func(time.Duration) *waiter {
-		w := f.waiter(Worker{}, lock.Locker.Acquire)
-		w.Cancel()
-		return w
-	})
-}
-
-// deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late
-// enough for a busy machine, has passed. Then no command is under way that a server could
-// still execute, and that nobody would take back.
-func deadlineEndsAWait(f *fixture) {
-	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
-		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
-			ctx, cancel := context.WithTimeout(ctx, 5*after)
-			defer cancel()
-			return l.Acquire(ctx, name)
-		}
-		return f.waiter(Worker{Steps: step.Hold(step.Waiting).Observe}, take)
-	})
-}
-
-// givesUp checks that a waiter gives up with an error after some time, and leaves nothing
-// behind.
-func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
-	f.Helper()
-	const after = 100 * time.Millisecond
-	lease := f.acquire(f.worker())
-	w := wait(after)
-
-	// A Lock may wait for a reply that it has asked for, however long that takes.
-	if f.factory.adapted && !w.EndsWithin(after+checkEnd) {
-		f.AwaitEnd(w.Call, checkTTL+f.Patience, "a waiter whose context has ended")
-		f.Unchecked(fmt.Sprintf("its wait goes on for more than %s after its context has ended", checkEnd))
-	}
-	f.AwaitEnd(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
-	if !errors.Is(w.Err, with) {
-		f.Fatalf("a waiter that gives up after %s: %v, want %v", after, w.Err, with)
-	}
-	f.leftNothing(lease)
-}
-
-// leftNothing checks that a waiter that gave up has not freed the lock, does not take it
-// later, and keeps no place in line, except for the moment that a slow server needs.
-func (f *fixture) leftNothing(lease *lock.Lease) {
-	f.Helper()
-	l := f.worker()
-	f.checkHeld(l, "a waiter gave up: the lock is still held")
-	f.release(lease)
-	f.release(f.expired(l, "a waiter gave up, then the lock was released"))
-	for range 3 {
-		f.checkFree(l, "a waiter gave up, then the lock was released")
-	}
 }
 
 const (
@@ -359,77 +284,4 @@ func readerFreesOnlyItself(f *fixture) {
 	f.checkLost(one, "a reader's second release")
 	f.checkHeld(f.worker(), "while another reader holds it")
 	f.release(other)
-}
-
-func renewalKeepsTheLock(f *fixture) {
-	f.outlives(func(lease *lock.Lease) error { return f.renewable(lease).Renew(f.Ctx) })
-}
-
-// renewable returns a lease that can be renewed. If it cannot, the check ends.
-func (f *fixture) renewable(lease *lock.Lease) *lock.Lease {
-	f.Helper()
-	if lease.Renew == nil {
-		f.NotApplicable("its leases cannot be renewed")
-	}
-	return lease
-}
-
-func leaseRenewsItself(f *fixture) {
-	if !f.factory.Renewing {
-		f.NotApplicable("its leases do not renew themselves")
-	}
-	f.outlives(func(*lock.Lease) error { return nil })
-}
-
-// attempts is how often a check of a short TTL is made, each time with twice the TTL: the
-// machine may stop for as long.
-const attempts = 7
-
-// outlives checks that a lock is still held after three times its TTL, and can
-// be released then.
-func (f *fixture) outlives(keep func(*lock.Lease) error) {
-	f.Helper()
-	ttl := f.factory.TTL
-	var err error
-	for range attempts {
-		f.name = newName()
-		other, lease := f.worker(), f.acquire(f.open(Worker{TTL: ttl}))
-
-		err = nil
-		end := time.Now().Add(3 * ttl)
-		for err == nil && time.Now().Before(end) {
-			err = keep(lease)
-			if err == nil {
-				err = f.keptOut(other)
-			}
-			time.Sleep(ttl / 16)
-		}
-
-		err = errors.Join(err, lease.Release(f.Ctx))
-		if err == nil {
-			f.checkFree(other, "released")
-			return
-		}
-		ttl *= 2
-	}
-	f.Fatalf("a lock that is renewed, in each of %d attempts: %v", attempts, err)
-}
-
-func renewalOfALostLockFails(f *fixture) {
-	lease := f.renewable(f.acquire(f.brief()))
-	next := f.takeAway(f.worker())
-	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
-		f.Errorf("renewing a lock that someone else has: %v, want ErrLost", err)
-	}
-	f.release(next)
-}
-
-// renewalOfAnEndedLeaseFails renews a lease that has ended, when another worker has
-// had the lock, and released it.
-func renewalOfAnEndedLeaseFails(f *fixture) {
-	lease := f.renewable(f.acquire(f.brief()))
-	f.release(f.takeAway(f.worker()))
-	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
-		f.Errorf("renewing a lease that has ended, and nobody has the lock: %v, want ErrLost", err)
-	}
 }

@@ -1,9 +1,13 @@
 package locktest
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +29,12 @@ type work struct {
 	lasts   time.Duration
 	meet    bool // one begins to take the lock at the moment at which the other is about to release it
 	shared  bool // two readers of different leases come with a writer
+	once    bool // a release that fails is not called once more
+	extends bool // the lock after the work, and works as long again: see Extender
+	leaves  bool // the other client leaves at once, though this one works
+	// One client comes with two goroutines, which take the lock with one and the same Lock.
+	goroutines bool
+	only       explore.Fault // that strikes; empty: each that is asked for
 }
 
 var works = []work{
@@ -32,6 +42,11 @@ var works = []work{
 	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
 	{program: "lock-work-of-1.5-leases", lasts: lease * 3 / 2},
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
+	{program: "lock-by-two-goroutines", lasts: twoGoroutinesWork, goroutines: true},
+	{program: "lock-release-not-repeated", once: true, only: explore.Cancel},
+	{program: "lock-extended", lasts: lease * 3 / 4, extends: true},
+	{program: "lock-extended-after-its-lease", lasts: lease * 3 / 2, extends: true},
+	{program: "lock-extended-after-anothers", lasts: lease * 3 / 2, extends: true, leaves: true},
 }
 
 // sharedWorks are those of a lock that readers share: one reader is inside when
@@ -43,11 +58,10 @@ var sharedWorks = []work{
 
 // Explore goes through every schedule, within bounds, of two clients of a lock of your
 // own. One locks twice, the other once. They leave at once, or work inside for up to 3
-// leases: b.Total is then, if it is 0, the larger other bound. A release that fails is called
-// once more. Their users may give up (explore.Cancel): an attempt to lock then counts as
-// failed, and a release is tried under a context that has ended. It needs no server, and its
-// test must not be parallel. The test fails, and prints the shortest schedule when it is
-// found, if
+// leases. A release that fails is called once more, in all programs but one. Their users
+// may give up (explore.Cancel): an attempt to lock then counts as failed, and a release is
+// tried under a context that has ended. It needs no server, and its test must not be
+// parallel. The test fails, and prints the shortest schedule when it is found, if
 //
 //   - two are inside ([verify.TwoHolders]), also when a client loses a lease
 //     although it renews it,
@@ -60,13 +74,20 @@ var sharedWorks = []work{
 //   - two clients that have each taken something for the lock wait until they give up
 //     ([verify.WaitForEachOther]), though nobody is inside and nothing strikes,
 //   - a client still renews a lock, or changes another thing, within a lease of its last
-//     release, or refusal, though nothing strikes in that time ([verify.StillRenews]).
+//     release, or refusal, though nothing strikes in that time ([verify.StillRenews]),
+//   - a client that extends its lock is told yes, though another one has had it since it took
+//     it ([verify.ExtendedLost]): see [Extender].
+//
+// Two goroutines of one client also take the lock with one and the same Lock. What goes wrong
+// then is logged only if the client is [Confined] ([verify.HeldByTwoGoroutines]).
 //
 // That a client outlives its lease ([verify.Outlived]), paused or at work while nobody
 // renews it, is logged only, and so is that what a failed operation has left keeps others out
-// until its lease ends ([verify.Orphaned]): no lock that expires prevents it. Servers forget
-// locks only if b.Kinds names that fault. A schedule is given up if time has to pass while a
-// goroutine waits for a sync.Mutex that another one holds: its goroutines stay.
+// until its lease ends ([verify.Orphaned]), or for as long as the client lives that renews it,
+// if its release was given up and never called again ([verify.RenewsOn]): no lock that expires
+// prevents it. Servers forget locks only if b.Kinds names that fault. A schedule is given up if
+// time has to pass while a goroutine waits for a sync.Mutex that another one holds: its
+// goroutines stay.
 //
 // The log has the stacks of goroutines that a client still has a lease after its last release,
 // and did not have when its lock had been opened, where nothing has struck.
@@ -103,8 +124,21 @@ func show(t *testing.T) onFound {
 	}
 }
 
+// isStruck reports whether the one fault that a work is about is searched; true of the others.
+func (w work) isStruck(b explore.Bounds) bool {
+	return w.only == "" || b.Faults > 0 && slices.Contains(b.Kinds, w.only)
+}
+
+// bounds are those of the search of a work. What is about one fault shows without a preemption.
+func (w work) bounds(b explore.Bounds) explore.Bounds {
+	if w.only != "" {
+		b.Kinds = []explore.Fault{w.only}
+		b.Preemptions = 0
+	}
+	return b
+}
+
 // searchAll searches the programs of several works, and logs how far each search has gone.
-// What comes after the first one is searched with fewer preemptions and faults at a time.
 func searchAll(
 	t *testing.T, works []work, open Open, b explore.Bounds, found onFound,
 ) (all []*explore.Report) {
@@ -117,11 +151,23 @@ func searchAll(
 		}
 	}
 
-	for i, work := range works {
-		if i > 0 && b.Total == 0 {
-			b.Total = max(1, b.Preemptions, b.Faults)
+	var canExtend atomic.Bool
+	noting := func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
+		l, closer, err := open(ctx, w)
+		if _, can := closer.(Extender); can {
+			canExtend.Store(true)
 		}
-		r, err := search(t, open, b, work, found)
+		return l, closer, err
+	}
+	for _, work := range works {
+		if !work.isStruck(b) || work.extends && !canExtend.Load() {
+			continue
+		}
+		r, err := search(t, noting, work.bounds(b), work, found)
+		if work.goroutines && errors.Is(err, explore.ErrChance) {
+			t.Logf("%s: two goroutines of one client wake at one instant, and either may be first: %v", work.program, err)
+			continue
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", work.program, err)
 		}

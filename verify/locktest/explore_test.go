@@ -98,3 +98,27 @@ func TestGoroutinesThatStayAreTold(t *testing.T) {
 }
 
 func waitsForTheEnd(life context.Context) { <-life.Done() }
+
+// A lock that is renewed until it has been released keeps others out for as long as its client
+// lives, if a release is given up and never called again: that is a note. One whose renewal
+// ends with the first try keeps them out until its lease ends.
+func TestReleaseThatIsNeverRepeated(t *testing.T) {
+	i := slices.IndexFunc(works, func(w work) bool { return w.once })
+	bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}}
+	for name, test := range map[string]struct {
+		open  Open
+		harms []verify.Harm // sorted
+	}{
+		"renews until it is released": {released(false), []verify.Harm{verify.RenewsOn}},
+		"ends its renewal":            {watched{renewal: renewed, every: lease / 3}.open, []verify.Harm{verify.Orphaned}},
+		"is not renewed":              {own(setPX, compareAndDelete), []verify.Harm{verify.Orphaned}},
+		"never expires":               {own(setNX, compareAndDelete), []verify.Harm{verify.LockedOut}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, harms := judged(t, works[i:i+1], test.open, bounds)
+			if !slices.Equal(harms, test.harms) {
+				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, text)
+			}
+		})
+	}
+}

@@ -26,6 +26,7 @@ func newExploring(open Open, w work) *exploring {
 		inside:  map[string]*stay{},
 		taking:  map[string]*attempt{},
 		leaving: map[string]*stay{},
+		failed:  map[string]*unrepeated{},
 	}
 	if w.shared {
 		e.longest = 2 * lease
@@ -39,6 +40,9 @@ func (e *exploring) trial() *explore.Trial {
 	alice := Worker{Name: "Alice", TTL: lease}
 	bob := Worker{Name: "Bob", TTL: e.longest, Number: 1}
 	clients := []explore.Client{e.locks(alice, 2), e.locks(bob, 1)}
+	if e.work.goroutines {
+		clients = clients[:1]
+	}
 	if e.work.shared {
 		alice.Shared, bob.Shared = true, true
 		writer := Worker{Name: "Writer", TTL: lease, Number: 2}
@@ -63,9 +67,11 @@ type exploring struct {
 	// The client that has released last since one entered; empty: none.
 	released string
 	entered  int
+	confined bool // the lock object is documented as one of a single goroutine
 	found    []verify.Violation
-	err      error             // why a client did not lock
-	closers  redisconn.Closers // of the clients, for when all have ended
+	err      error                  // why a client did not lock
+	failed   map[string]*unrepeated // by client: its release, which is not called again
+	closers  redisconn.Closers      // of the clients, for when all have ended
 	// Is told which goroutines a client still has a lease after its last release, and had not
 	// when it had opened its lock; nil: nobody asks.
 	onLeft func(client, stack string)
@@ -83,11 +89,15 @@ func (e *exploring) state() string {
 		fmt.Fprintf(&b, "%s takes %t %d %d %t %d %t\n", name, a.calls,
 			e.since(a.began), a.before.Faults, a.before.Calm.IsZero(), a.gap, a.listened)
 	}
+	for _, name := range slices.Sorted(maps.Keys(e.failed)) {
+		fmt.Fprintf(&b, "the release of %s has failed, %d\n", name, e.failed[name].changes)
+	}
 	for _, stays := range []map[string]*stay{e.inside, e.leaving} {
 		b.WriteString("inside, or leaving\n")
 		for _, name := range slices.Sorted(maps.Keys(stays)) {
 			s := stays[name]
-			fmt.Fprintf(&b, "%s %d %d %d %d\n", name, e.since(s.asked), e.since(s.delayed), e.since(s.entered), s.changes)
+			fmt.Fprintf(&b, "%s %d %d %d %d %t %t\n", name, e.since(s.asked), e.since(s.delayed),
+				e.since(s.entered), s.changes, s.extends, e.overtaken(s))
 		}
 	}
 	return b.String()
@@ -112,6 +122,12 @@ type attempt struct {
 	listened bool
 }
 
+// An unrepeated is a client whose release has failed, and is not called again.
+type unrepeated struct {
+	*explore.Session
+	changes int // its requests that had changed something by then
+}
+
 type stay struct {
 	*explore.Session
 	Worker
@@ -119,6 +135,10 @@ type stay struct {
 	delayed time.Time // when it began to take the lock, if a fault has struck since; zero: none has
 	entered time.Time
 	changes int // its requests that had changed something when it began to leave
+	number  int // how many had entered when it had, itself included
+	extends bool
+	// Another goroutine of its client takes the lock, too: what is Seen may be of that one.
+	isOneOfTwo bool
 }
 
 func (e *exploring) locks(w Worker, times int) explore.Client {
@@ -127,15 +147,23 @@ func (e *exploring) locks(w Worker, times int) explore.Client {
 	}}
 }
 
-// client locks and unlocks a number of times. Inside it makes a request, so that
-// another client may come before it.
-func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
+// A user is a client with its lock.
+type user struct {
+	*explore.Session
+	Worker
+	lock     Lock
+	extender Extender // nil: it cannot extend
+	work     *redisconn.Conn
+	rest     time.Duration // between two calls of the lock
+}
+
+// opens opens the lock of a client, and a connection of its own for its work.
+func (e *exploring) opens(ctx context.Context, s *explore.Session, w Worker) (*user, error) {
 	toServer := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
 	work, err := redisconn.Over(toServer).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
-	defer work.Close()
 
 	e.update(func() { e.clients = append(e.clients, s) })
 	w.Timeout = lockTimeout
@@ -146,7 +174,26 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	}
 	if err != nil {
 		e.update(func() { e.err = err })
-		return "could not open its lock: " + err.Error()
+		_ = work.Close()
+		return nil, fmt.Errorf("could not open its lock: %w", err)
+	}
+
+	_, confined := closer.(Confined)
+	e.update(func() { e.confined = confined })
+	extender, _ := closer.(Extender)
+	return &user{Session: s, Worker: w, lock: l, extender: extender, work: work, rest: lease / 3}, nil
+}
+
+// client locks and unlocks a number of times. Inside it makes a request, so that
+// another client may come before it.
+func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
+	u, err := e.opens(ctx, s, w)
+	if err != nil {
+		return err.Error()
+	}
+	defer u.work.Close()
+	if e.work.goroutines {
+		return e.twoGoroutines(ctx, u)
 	}
 	var opened map[string]int
 	if e.onLeft != nil {
@@ -155,13 +202,13 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 
 	// The client that is to meet the other one at its release is the one that was chosen last.
 	if e.work.meet && w.Number > 0 {
-		_ = work.Incr(ctx, "work").Err()
+		_ = u.work.Incr(ctx, "work").Err()
 		e.works(ctx)
 	}
 
 	locked := 0
 	for range times {
-		there, unlock, err := e.lock(ctx, s, l, w)
+		there, unlock, err := e.takes(ctx, u)
 		if errors.Is(err, errGivenUp) {
 			continue
 		}
@@ -172,7 +219,8 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 
 		locked++
 		e.enter(w.Name, there)
-		if err := e.workAndUnlock(ctx, s, w.Name, work, unlock); err != nil {
+		err = e.workAndUnlock(ctx, u, unlock)
+		if err != nil {
 			return fmt.Sprintf("has locked %d times, and could not unlock: %v", locked, err)
 		}
 	}
@@ -196,20 +244,34 @@ func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]
 
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
 // the work, so that an unlock that is deferred is tried after its context has ended, too. One
-// that fails is called once more, as documentation tells users.
-func (e *exploring) workAndUnlock(
-	ctx context.Context, s *explore.Session, name string, work *redisconn.Conn, unlock func(context.Context) error,
-) error {
-	call, end := s.Call(ctx)
+// that fails is called once more, as documentation tells users, but where its work says once.
+func (e *exploring) workAndUnlock(ctx context.Context, u *user, unlock func(context.Context) error) error {
+	call, end := u.Call(ctx)
 	defer end()
-	_ = work.Incr(ctx, "work").Err()
-	e.works(ctx)
-
-	err := e.unlock(call, s, name, unlock)
-	if err != nil {
-		err = unlock(ctx)
-		e.update(func() { e.released = name })
+	_ = u.work.Incr(ctx, "work").Err()
+	leaves := e.work.leaves && u.Worker.Number > 0
+	if !leaves {
+		e.works(ctx)
 	}
+	if e.work.extends && !leaves && e.extends(call, u) {
+		e.works(ctx)
+	}
+
+	err := e.unlock(call, u.Session, u.Name, unlock)
+	if err != nil && e.work.once {
+		e.update(func() { e.failed[u.Name] = &unrepeated{Session: u.Session, changes: u.Seen().Changes} })
+		return err
+	}
+	return e.unlockAgain(ctx, u, err, unlock)
+}
+
+// unlockAgain unlocks once more if the first time has failed.
+func (e *exploring) unlockAgain(ctx context.Context, u *user, first error, unlock func(context.Context) error) error {
+	if first == nil {
+		return nil
+	}
+	err := unlock(ctx)
+	e.update(func() { e.released = u.Name })
 	return err
 }
 
@@ -232,10 +294,11 @@ func (e *exploring) update(write func()) {
 	write()
 }
 
-// lock calls a Lock until it takes the lock, and returns how the client came in, and how it
+// takes calls a Lock until it takes the lock, and returns how the client came in, and how it
 // unlocks.
-func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Worker) (
+func (e *exploring) takes(ctx context.Context, u *user) (
 	there *stay, unlock func(context.Context) error, err error) {
+	s, w := u.Session, u.Worker
 	call, end := s.Call(ctx)
 	defer end()
 	// Two who give up at one instant would have their goroutines run in either order.
@@ -251,15 +314,16 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Work
 			a.calls = true
 			e.taking[w.Name] = a
 		})
-		unlock, err = l(bounded, "lock")
+		unlock, err = u.lock(bounded, "lock")
 		e.waited(a, w.Name, err == nil)
 
 		if err == nil {
-			// If the client was paused, the lock may have been taken before that.
-			if s.Pauses() == pauses {
+			// If the client was paused, the lock may have been taken before that. Of one of two
+			// goroutines it is not known what delays it.
+			if s.Pauses() == pauses && !e.work.goroutines {
 				asked = time.Now()
 			}
-			there = &stay{Session: s, Worker: w, asked: asked}
+			there = &stay{Session: s, Worker: w, asked: asked, isOneOfTwo: e.work.goroutines}
 			if a.before.Calm.IsZero() || s.Seen().Faults > a.before.Faults {
 				there.delayed = a.began
 			}
@@ -268,7 +332,7 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, w Work
 		switch {
 		case call.Err() != nil && ctx.Err() == nil:
 			return nil, nil, fmt.Errorf("%w: %w", errGivenUp, err)
-		case locking.Sleep(bounded, lease/3, nil) != nil:
+		case locking.Sleep(bounded, u.rest, nil) != nil:
 			return nil, nil, err
 		}
 	}

@@ -10,7 +10,7 @@
 // claim. A lock that breaks a promise that it made fails the test. A promise is
 // unchecked, never kept, if a check needs a hook that the Factory lacks, or cannot
 // hold a worker before each request of an acquisition or a release, while another
-// takes the lock. The suite takes about two seconds, most of it waiting, so tests of
+// takes the lock. The suite takes a few seconds, most of it waiting, so tests of
 // several locks may run in parallel.
 //
 // The hooks of a Factory are what only its author can do: Lose, say, deletes the keys or
@@ -162,6 +162,10 @@ var checks = []check{
 	{Name: "context that has ended takes nothing", Run: endedContextTakesNothing},
 	{Name: "cancellation ends a wait and leaves nothing behind", Run: cancellationEndsAWait},
 	{Name: "deadline ends a wait and leaves nothing behind", Run: deadlineEndsAWait},
+	{Name: "acquisition that is given up keeps nobody out", Run: givenUpAcquisitionKeepsNobodyOut},
+	{Name: "wait that is given up at a request leaves nothing behind", Run: givenUpWaitLeavesNothing},
+	{Name: "release that is given up is repeated", Run: givenUpReleaseIsRepeated},
+	{Name: "release ends renewal", Run: releaseEndsRenewal},
 	{Name: "renewal keeps the lock", Run: renewalKeepsTheLock},
 	{Name: "renewal of a lost lock fails", Run: renewalOfALostLockFails},
 	{Name: "renewal of a lease that has ended fails", Run: renewalOfAnEndedLeaseFails},

@@ -187,6 +187,7 @@ const (
 	freesWhenCancelled fault = "frees the lock when a waiter gives up"
 	freesAnyones       fault = "frees anyone's lock"
 	freesAReader       fault = "frees any reader"
+	ignoresReleases    fault = "does not release under a context that has ended, and says yes"
 	neverExpires       fault = "never expires"
 	deadStayInLine     fault = "leaves the dead in line"
 	trustsClocks       fault = "trusts clients' clocks"
@@ -216,7 +217,10 @@ var found = map[fault]struct{ by, too []string }{
 			"readers share", "release of a lost", "second release", "waiting writer", "works while",
 		},
 	},
-	oneForAllNames: {by: []string{"names"}, too: []string{"release that was overtaken"}},
+	oneForAllNames: {
+		by:  []string{"names"},
+		too: []string{"release that is given", "release that was overtaken", "wait that is given"},
+	},
 	sleepsOn: {
 		by: []string{"waiter gets"},
 		too: []string{
@@ -237,7 +241,8 @@ var found = map[fault]struct{ by, too []string }{
 		by:  []string{"second release", "release of a lost", "reader frees"},
 		too: []string{"holder enters", "lost lease", "readers share"},
 	},
-	freesAReader: {by: []string{"reader frees"}},
+	freesAReader:    {by: []string{"reader frees"}},
+	ignoresReleases: {by: []string{"release that is given"}},
 	neverExpires: {
 		by:  []string{"crashed holder", "lease that nobody"},
 		too: []string{"fences", "lease of a reader", "wrong clocks"},

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,16 @@ import (
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
+
+// finds notes a harm. All that two goroutines do with one lock object is their user's doing if
+// that is documented as confined to one. It needs e.mu.
+func (e *exploring) finds(harm verify.Harm, text string) {
+	if e.work.goroutines && e.confined && !harm.IsNote() {
+		text = harm.String() + ": " + text
+		harm = verify.HeldByTwoGoroutines
+	}
+	e.found = append(e.found, verify.Violation{Harm: harm, Text: text})
+}
 
 // late reports whether its own lease has run out while it took the lock,
 // because a fault has delayed that.
@@ -28,7 +39,7 @@ func (s *stay) renews() bool { return s.Seen().Sent.Sub(s.entered) > lease/10 }
 // of none, as it has asked for.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
-	if at.IsZero() {
+	if at.IsZero() || s.isOneOfTwo {
 		at = s.asked.Add(s.TTL)
 	}
 	return at.Add(-time.Millisecond)
@@ -50,9 +61,7 @@ func (e *exploring) lingers(ctx context.Context, s *explore.Session, name string
 	}
 	text := fmt.Sprintf("%s still changes something %s after it has released the lock, or was refused it",
 		name, seen.Sent.Sub(released).Round(time.Millisecond))
-	e.update(func() {
-		e.found = append(e.found, verify.Violation{Harm: verify.StillRenews, Text: text})
-	})
+	e.update(func() { e.finds(verify.StillRenews, text) })
 }
 
 // waited judges how long a client has waited while nobody was inside and nothing struck.
@@ -87,12 +96,25 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	long := until.Sub(since)
 	switch {
 	case long > limit:
-		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
-			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
+		harm, why := e.keptOut()
+		e.finds(harm, fmt.Sprintf("%s has waited for %s, while nobody was inside and nothing happened%s",
+			name, long.Round(time.Millisecond), why))
 	case gotIn && long > lease/2+a.gap && !a.listened && !e.someoneDied():
-		e.found = append(e.found, verify.Violation{Harm: verify.Orphaned, Text: fmt.Sprintf(
-			"%s has waited for %s for a lock that nobody had", name, long.Round(time.Millisecond))})
+		e.finds(verify.Orphaned, fmt.Sprintf("%s has waited for %s for a lock that nobody had",
+			name, long.Round(time.Millisecond)))
 	}
+}
+
+// keptOut is the harm that a client is kept out, and what does that: one that lives and has
+// never repeated its release may renew the lock. It needs e.mu.
+func (e *exploring) keptOut() (harm verify.Harm, why string) {
+	for _, name := range slices.Sorted(maps.Keys(e.failed)) {
+		f := e.failed[name]
+		if !f.Died() && f.Seen().Changes > f.changes {
+			return verify.RenewsOn, ", but that " + name + " renews what its release has not freed"
+		}
+	}
+	return verify.LockedOut, ""
 }
 
 // waitForEachOther judges whether an attempt that has just ended and another one that goes on
@@ -104,8 +126,8 @@ func (e *exploring) waitForEachOther(a, other *attempt, names string) {
 	}
 	since := slices.MaxFunc([]time.Time{seen.Changed, other.Seen().Changed, e.free}, time.Time.Compare)
 	if long := time.Since(since); long > 2*e.longest+max(a.gap, other.Seen().Gap) {
-		e.found = append(e.found, verify.Violation{Harm: verify.WaitForEachOther, Text: fmt.Sprintf(
-			"%s have each taken something for the lock, and neither gets in for %s", names, long.Round(time.Millisecond))})
+		e.finds(verify.WaitForEachOther, fmt.Sprintf(
+			"%s have each taken something for the lock, and neither gets in for %s", names, long.Round(time.Millisecond)))
 	}
 }
 
@@ -122,14 +144,14 @@ func (e *exploring) enter(name string, s *stay) {
 			continue
 		}
 		harm, how := e.meets(s, other, there)
-		text := name + " enters while " + other + " is inside" + how
-		e.found = append(e.found, verify.Violation{Harm: harm, Text: text})
+		e.finds(harm, name+" enters while "+other+" is inside"+how)
 	}
 
 	s.entered = time.Now()
 	e.inside[name] = s
 	e.released = ""
 	e.entered++
+	s.number = e.entered
 }
 
 // meets is the harm that a client enters while another one is inside, and how it came to
@@ -139,7 +161,7 @@ func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm,
 	switch {
 	case s.late():
 		return verify.Outlived, ", because its own lease has run out while it took the lock"
-	case over && there.renews() && there.Seen().Faults == 0:
+	case over && there.renews() && !there.extends && there.Seen().Faults == 0:
 		return verify.TwoHolders, ", which has sent more since it took the lock, so that its lease should last"
 	case over:
 		return verify.Outlived, ", whose lease has run out"
@@ -175,8 +197,7 @@ func (e *exploring) unlock(
 		delete(e.leaving, name)
 		after := s.Seen()
 		if was != nil && after.Faults == 0 && after.Changes == was.changes && time.Now().Before(was.until()) {
-			e.found = append(e.found, verify.Violation{Harm: verify.ReleasedNothing, Text: fmt.Sprintf(
-				"the release of %s has changed nothing, and answers %v", name, err)})
+			e.finds(verify.ReleasedNothing, fmt.Sprintf("the release of %s has changed nothing, and answers %v", name, err))
 		}
 	})
 	return err
@@ -185,8 +206,10 @@ func (e *exploring) unlock(
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	if err := e.fresh(s); err != nil {
-		why := "a fresh client does not get in within two leases: " + err.Error()
-		return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+		harm, because := e.keptOut()
+		e.update(func() {
+			e.finds(harm, "a fresh client does not get in within two leases: "+err.Error()+because)
+		})
 	}
 	return e.found
 }
