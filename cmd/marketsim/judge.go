@@ -28,6 +28,7 @@ import (
 type judgeFlags struct {
 	adapter string
 	promise string
+	require []string
 	verbose bool
 	of      []string
 	replay  string
@@ -65,11 +66,15 @@ func newJudge(p *program) *cobra.Command {
 			",\nor with --purchase "+strings.Join(adapters.Languages("purchase"), ", "))
 		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that\n"+
 			"release reports that the lock was lost")
+		flags.StringSliceVar(&f.require, "require", nil, "`promises` that have to be kept, separated by commas, such as\n"+
+			"exclusive,survives-a-crash, or all that the lock offers: one that\nis unchecked is exit code 1")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.addFolder(flags, faultsFormats, exploredFile)
 	})
 	cmd.MarkFlagsMutuallyExclusive("promise", "purchase")
+	cmd.MarkFlagsMutuallyExclusive("require", "purchase")
+	cmd.MarkFlagsMutuallyExclusive("require", "replay")
 	return cmd
 }
 
@@ -103,7 +108,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	p.passwords.hideInFound(res)
 	res.Version = version()
 	res.Asked = f.replayFlags()
-	return errors.Join(err, exploredBroken(res), f.out.finish(p, res))
+	return errors.Join(err, exploredBroken(res), f.unkept(res), f.out.finish(p, res))
 }
 
 // isMistaken reports whether the program or the token that the user named is at fault.
@@ -150,6 +155,11 @@ func (f *judgeFlags) check(command []string) error {
 			return usagef("--replay: %w", err)
 		}
 	}
+	for _, name := range f.require {
+		if name != "all" && !slices.Contains(requirable(), name) {
+			return usagef("--require: there is no promise %q; there is all, %s", name, strings.Join(requirable(), ", "))
+		}
+	}
 	for _, kind := range f.of {
 		switch {
 		case !slices.Contains(judgeKinds(), explore.Fault(kind)):
@@ -190,6 +200,32 @@ func (f *judgeFlags) complete(p *program, command []string) error {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Fault(kind))
 	}
 	return nil
+}
+
+// requirable are the promises that --require may name: as the report has them, with hyphens.
+func requirable() []string {
+	names := judge.Promises()
+	for i, name := range names {
+		names[i] = strings.ReplaceAll(name, " ", "-")
+	}
+	return names
+}
+
+// unkept is an error that names the promises of --require that are not kept. A broken one
+// is in another error, too. What the lock does not offer "all" does not ask for.
+func (f *judgeFlags) unkept(res *findings.Explorations) error {
+	var unkept []string
+	for _, p := range res.Promises {
+		named := slices.Contains(f.require, strings.ReplaceAll(p.Promise, " ", "-"))
+		all := slices.Contains(f.require, "all") && p.State != "not offered" && p.State != "not kept"
+		if p.State != "kept" && (named || all) {
+			unkept = append(unkept, strings.TrimSuffix(p.Promise+" is "+p.State+": "+p.Why, ": "))
+		}
+	}
+	if len(unkept) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--require: %s", strings.Join(unkept, "; "))
 }
 
 // replayFlags are the flags that say what is judged. A token names the program.

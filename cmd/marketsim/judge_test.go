@@ -29,6 +29,8 @@ func TestJudgeUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "which program is judged?"},
 		{"--of pauses -- true", "there is no fault \"pauses\""},
+		{"--require fair -- true", "there is no promise \"fair\"; there is all, exclusive, owner-only-release"},
+		{"--require all --purchase -- true", "purchase"},
 		{"--purchase --of cancel -- true", "--of cancel is for locks"},
 		{"--preemptions -1 -- true", "must be at least 0"},
 		{"--pairs 0 -- true", "--pairs at least 1"},
@@ -63,6 +65,39 @@ func TestJudgeIsAskedAgain(t *testing.T) {
 	}
 	if got := new(judgeFlags).replayFlags(); len(got) > 0 {
 		t.Errorf("without flags it is asked again with %s", got)
+	}
+}
+
+// TestJudgeRequires: --require asks for promises by name, and "all" for those that the lock
+// offers.
+func TestJudgeRequires(t *testing.T) {
+	t.Parallel()
+	res := &findings.Explorations{Promises: []verify.PromiseState{
+		{Promise: "exclusive", State: "kept"},
+		{Promise: "survives a crash", State: "unchecked", Why: "lock: stopped after 9 schedules"},
+		{Promise: "fenced", State: "not offered", Why: "it prints no fencing tokens"},
+		{Promise: "notices loss", State: "not kept"},
+	}}
+	const crash = "survives a crash is unchecked: lock: stopped after 9 schedules"
+	for require, want := range map[string]string{
+		"":                           "",
+		"exclusive":                  "",
+		"exclusive,survives-a-crash": "--require: " + crash,
+		"all":                        "--require: " + crash,
+		"fenced":                     "--require: fenced is not offered: it prints no fencing tokens",
+		"notices-loss":               "--require: notices loss is not kept",
+	} {
+		f := judgeFlags{require: strings.Split(require, ",")}
+		got := ""
+		if err := f.unkept(res); err != nil {
+			got = err.Error()
+			if code := exitCode(err); code != exitEnvironment {
+				t.Errorf("--require %s: exit code %d, want %d", require, code, exitEnvironment)
+			}
+		}
+		if got != want {
+			t.Errorf("--require %s: %q, want %q", require, got, want)
+		}
 	}
 }
 

@@ -126,6 +126,14 @@ var untested = []struct{ promise, why string }{
 	{worksOn, "no program lived through a fault"},
 }
 
+// Promises are the names of the promises of a lock, in the order of a report.
+func Promises() (names []string) {
+	for _, u := range untested {
+		names = append(names, u.promise)
+	}
+	return names
+}
+
 // State of a promise that a lock cannot keep, because it offers nothing of the kind.
 const notOffered = "not offered"
 
