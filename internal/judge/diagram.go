@@ -1,7 +1,10 @@
 package judge
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,10 +13,20 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A diagram notes what happens in a schedule, to draw it.
+// A diagram notes what happens in a schedule, to draw it. What is long or random has a name:
+// the lock is lock:1, a script script-1, whose text stands below the picture, and what else
+// looks drawn token-1.
 type diagram struct {
 	begin  time.Time
+	lock   string // its name in the schedule
 	events []verify.Event
+
+	scripts search.Labels // by the hex of their SHA-1
+	legend  []string      // the texts of scripts that were sent whole, a line each
+}
+
+func newDiagram(lock string) *diagram {
+	return &diagram{begin: time.Now(), lock: lock, scripts: search.Labels{}}
 }
 
 // add notes what a client does, and returns the index of the event.
@@ -27,10 +40,65 @@ func (d *diagram) add(client int, does, reply string) int {
 // one with the reply.
 func (d *diagram) addRequest(client int, h *wire.Held, reply string) (last int) {
 	for _, command := range h.Commands {
-		last = d.add(client, commandLine(command), "")
+		last = d.add(client, d.named(command), "")
 	}
 	d.events[last].Reply = reply
 	return last
+}
+
+// named is a command with the names of the lock and of its script, and without what a
+// terminal would not show.
+func (d *diagram) named(command []string) string {
+	words := slices.Clone(command)
+	switch {
+	case len(words) < 2:
+	case words[0] == "eval":
+		words[1] = d.script(words[1])
+	case words[0] == "evalsha":
+		words[1] = d.scripts.Of("script", words[1])
+	}
+	for i, word := range words {
+		words[i] = short(printable(d.withLock(word)))
+	}
+	return commandLine(words)
+}
+
+// script is the name of a script that is sent whole, whose text the legend has from now on.
+func (d *diagram) script(text string) string {
+	sum := sha1.Sum([]byte(text))
+	name := d.scripts.Of("script", hex.EncodeToString(sum[:]))
+	line := name + ": " + printable(strings.Join(strings.Fields(text), " "))
+	if !slices.Contains(d.legend, line) {
+		d.legend = append(d.legend, line)
+	}
+	return name
+}
+
+// withLock is a text with the lock's name in the picture.
+func (d *diagram) withLock(text string) string {
+	if d.lock == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, d.lock, "lock:1")
+}
+
+// printable is a word with what cannot be printed escaped.
+func printable(word string) string {
+	quoted := strconv.Quote(word)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
+
+// longestWord is how long an argument may be before it is cut in the middle.
+const longestWord = 60
+
+// short is a word, cut in its middle if it is long.
+func short(word string) string {
+	runes := []rune(word)
+	if len(runes) <= longestWord {
+		return word
+	}
+	const half = longestWord / 2
+	return string(runes[:half]) + "..." + string(runes[len(runes)-half:])
 }
 
 // draw returns what draws the schedule with some harms, and with tokens named by the order
@@ -44,9 +112,10 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 	name := search.Labels{}.Tokens
 	for _, e := range d.events {
 		e.Does = name(e.Does)
-		e.Reply = name(e.Reply)
+		e.Reply = name(short(printable(d.withLock(e.Reply))))
 		drawn.Events = append(drawn.Events, e)
 	}
+	drawn.End = append(drawn.End, d.legend...)
 
 	return func(harms []verify.Violation) verify.Diagram {
 		shown := drawn
@@ -57,7 +126,7 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 	}
 }
 
-// commandLine is a command as it is drawn.
+// commandLine is a command with its name in upper case.
 func commandLine(command []string) string {
 	return strings.TrimSpace(strings.ToUpper(command[0]) + " " + strings.Join(command[1:], " "))
 }

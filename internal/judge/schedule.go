@@ -59,14 +59,14 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.others = map[string]bool{}
 		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
 	}
-	now := time.Now()
+	lock := "lock-" + rand.Text()
 	return &schedule{
 		world:      w,
 		idle:       newIdleDetector(len(w.clients)),
 		referee:    newReferee(w),
-		diagram:    &diagram{begin: now},
-		lock:       "lock-" + rand.Text(),
-		lastChoice: now,
+		diagram:    newDiagram(lock),
+		lock:       lock,
+		lastChoice: time.Now(),
 		running:    -1,
 	}, nil
 }

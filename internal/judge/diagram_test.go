@@ -1,0 +1,50 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A picture names the lock, scripts and tokens, has the text of a script once below it, and
+// shows nothing that a terminal would obey.
+func TestDiagramNamesThings(t *testing.T) {
+	const script = "return redis.call('GET',\n  KEYS[1])"
+	const sum = "0123456789012345678901234567890123456789"
+	d := newDiagram("lock-ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	d.addRequest(0, &wire.Held{Commands: [][]string{
+		{"set", "my:lock-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "f81d4fae7dec11d0a76500a0c91e6bf6", "nx"},
+		{"eval", script, "1", "a\x1b[31m\n"},
+	}}, "OK")
+	d.addRequest(1, &wire.Held{Commands: [][]string{
+		{"evalsha", sum, "0", strings.Repeat("x y", 100)},
+		{"eval", script, "0"},
+	}}, "lock-ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+	drawn := d.draw([]*claim{{name: "Alice", answer: "lost"}})([]verify.Violation{{Harm: verify.TwoHolders, Text: "both"}})
+	var does []string
+	for _, e := range drawn.Events {
+		does = append(does, e.Does)
+	}
+	want := []string{
+		"SET my:lock:1 token-1 nx",
+		`EVAL script-1 1 a\x1b[31m\n`,
+		"EVALSHA script-2 0 " + strings.Repeat("x y", 10) + "..." + strings.Repeat("x y", 10),
+		"EVAL script-1 0",
+	}
+	if !slices.Equal(does, want) {
+		t.Errorf("%q\nwant %q", does, want)
+	}
+	if reply := drawn.Events[3].Reply; reply != "lock:1" {
+		t.Errorf("the reply is drawn as %q", reply)
+	}
+	end := []string{
+		"Alice: was told last: lost", "script-1: return redis.call('GET', KEYS[1])", "Harm: two holders: both",
+	}
+	if !slices.Equal(drawn.End, end) {
+		t.Errorf("below the picture: %q, want %q", drawn.End, end)
+	}
+}
