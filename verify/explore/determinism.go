@@ -37,7 +37,13 @@ type chance struct {
 	plain     []int64
 	looked    int  // how many of plain have come; notPlain: the step was seeded
 	surprised bool // somebody has drawn in another step than these
+	surprises int  // how many schedules in a row were so
 }
+
+// mostSurprises is how many schedules in a row may have to be played again. Clients that draw
+// in other steps each time, because what no seed makes the same decides when, would never be
+// played to an end: then every step is seeded.
+const mostSurprises = 20
 
 // The seed of chance.plain, how many numbers it has, and chance.looked where it is not meant.
 const (
@@ -125,6 +131,13 @@ func (c *chance) misled() bool {
 	c.look()
 	was := c.surprised
 	c.surprised = false
+	c.surprises++
+	if !was {
+		c.surprises = 0
+	}
+	if c.surprises > mostSurprises {
+		c.draws = nil
+	}
 	return was
 }
 

@@ -53,6 +53,25 @@ func TestFirstDraw(t *testing.T) {
 	}
 }
 
+// Clients that draw in other steps each time are played nevertheless: every step is seeded then.
+func TestWhoDrawsElsewhereEachTimeIsSeeded(t *testing.T) {
+	var c chance
+	defer c.without()()
+	c.trust()
+
+	schedules := 1
+	for ; schedules <= 2*mostSurprises; schedules++ {
+		c.seed(ofClient, schedules, 0)
+		rand.Int63()
+		if !c.misled() {
+			break
+		}
+	}
+	if schedules != mostSurprises+2 {
+		t.Errorf("%d schedules were played, and the last one not in vain; want %d", schedules, mostSurprises+2)
+	}
+}
+
 // A client may wait for a mutex that a goroutine of its own holds over a request, although it
 // had not to in the first schedule.
 func TestFirstMutex(t *testing.T) {
