@@ -157,7 +157,8 @@ func TestAdapter(t *testing.T) {
 		}
 	}
 	marketsim(t, "adapter", "nothing").exits(t, 2).says(t, "nothing")
-	if help := marketsim(t, "--help").stdout; strings.Contains(help, "\n  adapter ") || !strings.Contains(help, "\n  judge ") {
+	help := marketsim(t, "--help").stdout
+	if strings.Contains(help, "\n  adapter ") || !strings.Contains(help, "\n  judge ") {
 		t.Errorf("the list of commands is for users, and judge alone needs this one:\n%s", help)
 	}
 }

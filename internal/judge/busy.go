@@ -24,5 +24,6 @@ func busyNote(loadavg string, cores int) []string {
 	if _, err := fmt.Sscan(strings.TrimSpace(loadavg), &average); err != nil || average < 3*float64(cores) {
 		return nil
 	}
-	return []string{fmt.Sprintf("this machine was busy: on average %.0f processes wanted to run on %d cores", average, cores)}
+	const busy = "this machine was busy: on average %.0f processes wanted to run on %d cores"
+	return []string{fmt.Sprintf(busy, average, cores)}
 }

@@ -268,8 +268,8 @@ func (s *ProgramResult) noteLeases(worlds []*world) {
 }
 
 // chanceHint is what usually makes a program do something else after the same choices.
-const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random time, or this " +
-	"machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
+const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random " +
+	"time, or this machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
 
 // search has worlds go through the schedules.
 func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {

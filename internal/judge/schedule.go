@@ -381,8 +381,9 @@ func (s *schedule) checkWorksOn() {
 
 		s.referee.testedIf(worksOn, err == nil)
 		if err != nil {
-			s.referee.harm(verify.NoLongerLocks, fmt.Sprintf("after the end %s cannot take and release a lock of another name: %s",
-				c.Name, wording.Excerpt(err.Error(), wording.ExcerptBytes)))
+			why := wording.Excerpt(err.Error(), wording.ExcerptBytes)
+			s.referee.harm(verify.NoLongerLocks,
+				fmt.Sprintf("after the end %s cannot take and release a lock of another name: %s", c.Name, why))
 			c.kill()
 		}
 	}

@@ -78,7 +78,8 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 // A program may kill its own guardian: what it leaves is found by the mark in its environment.
 func TestMarkEndsWhoKillsItsGuardian(t *testing.T) {
 	g := testkit.Must(program.NewGuardian())(t)
-	const script = `read -r begin; guardian=$PPID; setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & wait`
+	const script = `read -r begin; guardian=$PPID
+setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & wait`
 	p, left := launched(t, script, g.Mark)
 	p.Wait()
 	testkit.Succeeds(t, g.Close())

@@ -18,9 +18,10 @@ import (
 // the first harm of each scheme.
 func Explored(r *findings.Explorations) *Doc {
 	o := outcomeOf(r)
+	takenForGranted := "marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."
 	d := &Doc{
 		Title:    fmt.Sprintf("Every schedule: %s of %s", searches(o.concluded), count(len(o.harmed), "scheme")),
-		Facts:    append([]string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."}, r.Notes...),
+		Facts:    append([]string{takenForGranted}, r.Notes...),
 		Findings: exploredFindings(r, o),
 	}
 	if r.Judged {

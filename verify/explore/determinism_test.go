@@ -68,7 +68,7 @@ func TestWhoDrawsElsewhereEachTimeIsSeeded(t *testing.T) {
 		}
 	}
 	if schedules != mostSurprises+2 {
-		t.Errorf("%d schedules were played, and the last one not in vain; want %d", schedules, mostSurprises+2)
+		t.Errorf("%d schedules were played until one was not to be played again; want %d", schedules, mostSurprises+2)
 	}
 }
 
