@@ -65,7 +65,7 @@ func buysReserved(ctx context.Context, rdb *redis.Client, compares bool) {
 }
 
 // A buyer may begin only after a lease has passed: another one's reservation has run out by
-// then. Who comes before that hears "busy", and has ended.
+// then. A buyer that comes before that hears "busy", and has ended.
 func TestJudgeHasABuyerBeginLater(t *testing.T) {
 	for _, c := range []struct {
 		kind, token string

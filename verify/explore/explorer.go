@@ -35,6 +35,7 @@ type explorer struct {
 	leftOut    string // a part of states, in tests
 	withheld   bool   // a choice was left out because of the bound on preemptions
 
+	realTime int64                 // when the schedule that is played began, in nanoseconds
 	progress atomic.Int64          // counts the steps of all schedules; below 0: given up
 	running  atomic.Pointer[world] // the schedule that is run
 	silence  time.Duration         // how long the search may stand still in real time

@@ -53,6 +53,7 @@ type world struct {
 	timePassed          bool  // in this step
 	own                 int   // connections of the search
 
+	realTime int64 // in nanoseconds, when the schedule began; see label
 	// comeToRest waits until all clients wait, without letting time pass, and reports
 	// whether one waits for a mutex.
 	comeToRest func() bool
@@ -89,7 +90,7 @@ func (c *client) alive() bool { return !c.ended && !c.died }
 func newWorld(e *explorer) *world {
 	w := &world{
 		program: e.program, scripts: slices.Clone(e.scripts), addrs: slices.Clone(e.addrs),
-		remembered: &e.remembered, begin: time.Now(), running: nobody,
+		realTime: e.realTime, remembered: &e.remembered, begin: time.Now(), running: nobody,
 		arrived: make(chan struct{}, 1), comeToRest: e.comeToRest, mutexes: e.mutexes,
 		chance:  &e.chance,
 		cancels: e.bounds.Faults > 0 && slices.Contains(e.bounds.Kinds, Cancel),
@@ -376,8 +377,11 @@ func (w *world) end(i int) {
 // clientLabel is the label of the goroutines of a client, those that they start included.
 const clientLabel = "marketsim-client"
 
-// label is a client of this schedule, and of no other.
-func (w *world) label(client string) string { return fmt.Sprintf("%s"+labelOf+"%p", client, w) }
+// label is a client of this schedule, and of no other: goroutines of one that was given up
+// stay, while another may have the address of its world.
+func (w *world) label(client string) string {
+	return fmt.Sprintf("%s"+labelOf+"%#x", client, w.realTime)
+}
 
 // labelOf stands between a client's name and its schedule.
 const labelOf = " of "
