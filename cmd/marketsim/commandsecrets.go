@@ -62,14 +62,17 @@ func (s *passwords) hideInFound(res *findings.Explorations) {
 		for _, text := range []*string{&found.Scheme, &found.Why, &found.Stopped, &found.Shows, &found.Token} {
 			*text = s.hide(*text)
 		}
+
 		if found.Diagram == nil {
 			continue
 		}
+
 		for j := range found.Diagram.Events {
 			event := &found.Diagram.Events[j]
 			event.Does, event.Reply = s.hide(event.Does), s.hide(event.Reply)
 		}
 	}
+
 	for i := range res.Promises {
 		res.Promises[i].Why = s.hide(res.Promises[i].Why)
 	}

@@ -41,6 +41,7 @@ func (o Options) playControls(ctx context.Context) error {
 func (o Options) playControl(ctx context.Context, c control) error {
 	o.Command = append(slices.Clone(o.Controls), c.spec)
 	o.Shown = nil
+
 	why := "it does no harm"
 	for range 3 {
 		found, err := Replay(ctx, o, c.token)
@@ -51,6 +52,7 @@ func (o Options) playControl(ctx context.Context, c control) error {
 			why = err.Error()
 		}
 	}
+
 	return fmt.Errorf("%s, which is wrong, was played as a control, so that nothing can be concluded: %s: is this "+
 		"machine too busy?", c.spec, why)
 }

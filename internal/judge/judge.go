@@ -315,6 +315,7 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	if err != nil {
 		return f, err
 	}
+
 	o = o.limited()
 	o.Program = name
 	o.Pairs = 1
@@ -323,6 +324,7 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)
 		o.Bounds.Faults = len(steps)
 	}
+
 	err = o.withWorlds(ctx, func(worlds []*world) error {
 		f, err = search.Replay(o.program(), worlds[0], steps)
 		return err

@@ -286,6 +286,7 @@ func (s *schedule) finish() {
 	for _, c := range s.clients {
 		s.end(c)
 	}
+
 	switch {
 	case s.shop != nil:
 		s.audit()
@@ -293,6 +294,7 @@ func (s *schedule) finish() {
 		s.checkWorksOn()
 		s.checkRecovery()
 	}
+
 	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool { return v.Harm != verify.Outlived })
 	if doesHarm || s.referee.cancels > 0 && len(s.referee.harms) > 0 {
 		s.endPrograms() // what a fault has left in them would go on in the next schedule

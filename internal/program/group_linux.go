@@ -136,6 +136,7 @@ func (g *Guardian) Close() error {
 		if failed != nil || !bytes.Contains(environment, []byte(g.Mark)) {
 			continue
 		}
+
 		pid, failed := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if failed == nil {
 			failed = syscall.Kill(pid, syscall.SIGKILL)

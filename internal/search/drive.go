@@ -226,6 +226,7 @@ func (d *driver) play(w World, b branch) error {
 			err = fmt.Errorf("%w: two schedules came to the same state after %s and after %s, and then %s", ErrChance,
 				choicesOf(r.twin.path[:r.twin.from]), choicesOf(r.path), r.twinMismatch)
 		}
+
 		switch {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
 			d.walk.states.forget(&r.record, len(b.nodes), b.cost)

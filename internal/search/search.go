@@ -165,6 +165,7 @@ func found(p Program, played Played, v verify.Violation) Found {
 		Violation: v, Token: Token(p, played.Steps),
 		Diagram: played.Diagram([]verify.Violation{v}),
 	}
+
 	for _, c := range played.Steps {
 		if c.Preempt {
 			f.Preemptions++
@@ -173,6 +174,7 @@ func found(p Program, played Played, v verify.Violation) Found {
 			f.Struck = append(f.Struck, c.What)
 		}
 	}
+
 	f.Faults = len(f.Struck)
 	return f
 }

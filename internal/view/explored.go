@@ -105,6 +105,7 @@ func noneBroken(r *findings.Explorations) string {
 	for _, p := range r.Promises {
 		of[p.State] = append(of[p.State], p.Promise)
 	}
+
 	if unchecked := of["unchecked"]; len(unchecked) > 0 {
 		text = fmt.Sprintf("Not concluded: %s: unchecked. No broken promise was seen as far as the search came.",
 			listed(unchecked))

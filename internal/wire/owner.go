@@ -99,6 +99,7 @@ func userIn(table string, theirs, ours netip.AddrPort) (user int, found bool, er
 		if len(fields) < 10 || !isAddress(fields[1], theirs) || !isAddress(fields[2], ours) {
 			continue
 		}
+
 		if fields[9] == "0" {
 			return 0, true, errClosed
 		}

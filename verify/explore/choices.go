@@ -178,6 +178,7 @@ func (e *explorer) idleBreaks(w *world) (options []search.Choice) {
 	if !e.mayStrike(w, IdleBreak) {
 		return nil
 	}
+
 	for i, c := range w.clients {
 		if !c.alive() || !c.paused.IsZero() {
 			continue

@@ -127,6 +127,7 @@ func (s *Server) run(r *request) {
 		if !refused {
 			s.learn(r, command)
 		}
+
 		if command[0] == "client" && s.connections(r, command) || s.parks(r, command) {
 			continue
 		}
@@ -134,6 +135,7 @@ func (s *Server) run(r *request) {
 			s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
 		})
 	}
+
 	r.peer.Flush()
 	s.unpark()
 }
@@ -147,14 +149,17 @@ func (s *Server) learn(r *request, command []string) {
 		if strings.HasPrefix(command[1], "__key") {
 			s.world.unsupported = strings.Join(command, " ") // it does not notify of keys
 		}
+
 	case "watch":
 		s.watches(r.conn, command[1:])
 	case "unwatch", "discard":
 		s.unwatches(r.conn)
+
 	case "eval", "eval_ro":
 		s.knowScript(command[1])
 	case "script": // LOAD
 		s.knowScript(command[len(command)-1])
+
 	case "exec": // it reads what is watched, and writes what was queued by earlier requests
 		for _, key := range r.watch.keys {
 			s.world.uses.add(s.named(key), false)
@@ -283,10 +288,12 @@ func (s *Server) executeLogged(r *request) {
 		},
 		from: r.conn,
 	})
+
 	if !s.world.mayLag || s.number == 0 {
 		s.world.observe(r)
 		return
 	}
+
 	before := s.held()
 	s.world.observe(r)
 	s.log[len(s.log)-1].changes = r.queues || s.held() != before

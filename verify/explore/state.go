@@ -224,22 +224,26 @@ func writeValue(b *strings.Builder, db *miniredis.RedisDB, key string) {
 	case "string":
 		value, _ := db.Get(key) // it is there, and is a string
 		fmt.Fprintf(b, "%q", value)
+
 	case "hash":
 		fields, _ := db.HKeys(key)
 		for _, field := range fields {
 			fmt.Fprintf(b, "%q %q %d ", field, db.HGet(key, field), db.HTTL(key, field))
 		}
+
 	case "list":
 		values, _ := db.List(key)
 		fmt.Fprintf(b, "%q", values)
 	case "set":
 		members, _ := db.Members(key)
 		fmt.Fprintf(b, "%q", members)
+
 	case "zset":
 		scores, _ := db.SortedSet(key)
 		for _, member := range slices.Sorted(maps.Keys(scores)) {
 			fmt.Fprintf(b, "%q %s ", member, strconv.FormatFloat(scores[member], 'g', -1, 64))
 		}
+
 	case "stream":
 		entries, _ := db.Stream(key)
 		fmt.Fprintf(b, "%q", entries)

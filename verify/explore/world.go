@@ -310,6 +310,7 @@ func (w *world) due(leases time.Duration) time.Time {
 			until = at
 		}
 	}
+
 	for _, c := range w.clients {
 		atMost(c.paused, leases*w.program.Lease)
 	}

@@ -220,9 +220,11 @@ func givenUpAcquisitionKeepsNobodyOut(f *fixture) {
 	if !f.promises.SurvivesCrash {
 		f.NotApplicable("it does not expire")
 	}
+
 	f.eachCancellation("its acquisition", func(h *suite.HeldRequest, by cancellation) bool {
 		taker, other := f.connected(), f.connected()
 		f.needsLeases(taker)
+
 		g, lease := f.giveUpTaking(taker, h, by, 0)
 		if g == nil {
 			return false
@@ -241,10 +243,12 @@ func givenUpWaitLeavesNothing(f *fixture) {
 	if !f.promises.SurvivesCrash {
 		f.NotApplicable("it does not expire")
 	}
+
 	f.eachCancellation("a wait for it", func(h *suite.HeldRequest, by cancellation) bool {
 		if h.Nth() > firstRequests {
 			return false
 		}
+
 		waiter, other := f.connected(), f.connected()
 		f.needsLeases(waiter)
 		held := f.held(f.worker())
@@ -252,9 +256,11 @@ func givenUpWaitLeavesNothing(f *fixture) {
 		if g == nil {
 			return false
 		}
+
 		if lease != nil {
 			f.Fatalf("a wait for a lock that is held was %s: it has the lock", g)
 		}
+
 		f.checkHeld(other, "a wait was "+g.String())
 		f.release(held)
 		f.freeInTime(other, "a wait was "+g.String()+", and the lock was released")
@@ -271,6 +277,7 @@ func (f *fixture) giveUpTaking(
 	if !h.Arm(l.proxies) {
 		return nil, nil
 	}
+
 	var taken *lock.Lease
 	g := f.giveUp(l, h, by, limit, func(ctx context.Context) error {
 		lease, err := l.Acquire(ctx, f.name)
@@ -280,6 +287,7 @@ func (f *fixture) giveUpTaking(
 		}
 		return err
 	})
+
 	if g == nil {
 		return nil, nil
 	}
@@ -310,12 +318,14 @@ func givenUpReleaseIsRepeated(f *fixture) {
 	}
 	for _, ttl := range leases {
 		f.name = newName()
+
 		other := f.connected()
 		lease := f.held(f.open(Worker{TTL: ttl}))
 		ended, end := context.WithCancel(f.Ctx)
 		end()
 		f.releasedAfterAll(lease, ttl, lease.Release(ended), other, "a release under a context that has ended")
 	}
+
 	for _, ttl := range leases {
 		f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
 			return f.giveUpRelease(h, by, ttl)

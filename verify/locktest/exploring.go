@@ -28,6 +28,7 @@ func newExploring(open Open, w work) *exploring {
 		leaving: map[string]*stay{},
 		failed:  map[string]*unrepeated{},
 	}
+
 	if w.shared {
 		e.longest = 2 * lease
 	}
@@ -82,16 +83,20 @@ type exploring struct {
 func (e *exploring) state() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	var b strings.Builder
 	fmt.Fprintf(&b, "free %d, released %q, entered %t, %q\n", e.since(e.free), e.released, e.entered > 0, e.found)
+
 	for _, name := range slices.Sorted(maps.Keys(e.taking)) {
 		a := e.taking[name]
 		fmt.Fprintf(&b, "%s takes %t %d %d %t %d %t\n", name, a.calls,
 			e.since(a.began), a.before.Faults, a.before.Calm.IsZero(), a.gap, a.listened)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(e.failed)) {
 		fmt.Fprintf(&b, "the release of %s has failed, %d\n", name, e.failed[name].changes)
 	}
+
 	for _, stays := range []map[string]*stay{e.inside, e.leaving} {
 		b.WriteString("inside, or leaving\n")
 		for _, name := range slices.Sorted(maps.Keys(stays)) {
