@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -195,11 +196,39 @@ func (f *judgeFlags) complete(p *program, command []string) error {
 	if f.verbose {
 		o.Stderr = p.stderr // which leaves out the passwords
 	}
+	f.announce(p)
 	o.Bounds.Exhaustive = true
 	for _, kind := range f.of {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Fault(kind))
 	}
 	return nil
+}
+
+// announce has the search say on stderr what it finds, when it is found, and how far it is: on
+// a terminal every second.
+func (f *judgeFlags) announce(p *program) {
+	if w, _ := p.replaceable(); w != nil {
+		f.options.ProgressEvery = time.Second
+	}
+	f.options.Found = func(program string, found search.Found) {
+		p.notice("%s: %s, with %s and %s", program, found.Harm,
+			english.Plural(found.Preemptions, "preemption", ""), english.Plural(found.Faults, "fault", ""))
+	}
+	f.options.Progress = func(soFar judge.Progress) { p.progress("%s", progressLine(soFar)) }
+}
+
+// progressLine says how far the search of a program is.
+func progressLine(p judge.Progress) string {
+	line := p.Program + ": the program rehearses"
+	if s := p.Summary; s.Schedules > 0 {
+		line = fmt.Sprintf("%s: %s so far, with %s and %s; %d left at least", p.Program,
+			english.Plural(s.Schedules, "schedule", ""), english.Plural(s.Preemptions, "preemption", ""),
+			english.Plural(s.Faults, "fault", ""), s.Left)
+	}
+	if p.Left > 0 {
+		line += fmt.Sprintf("; at most %s more", p.Left.Round(time.Second))
+	}
+	return line
 }
 
 // requirable are the promises that --require may name: as the report has them, with hyphens.

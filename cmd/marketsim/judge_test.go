@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -97,6 +98,24 @@ func TestJudgeRequires(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("--require %s: %q, want %q", require, got, want)
+		}
+	}
+}
+
+// TestJudgeProgress: a line says which search is under way, how far it is, and how long it may
+// still take.
+func TestJudgeProgress(t *testing.T) {
+	t.Parallel()
+	soFar := search.Summary{Schedules: 62, Faults: 1, Left: 30}
+	for want, p := range map[string]judge.Progress{
+		"lock: the program rehearses; at most 45s more": {Program: "lock", Left: 45 * time.Second},
+		"lock-works: 62 schedules so far, with 0 preemptions and 1 fault; 30 left at least; at most 12s more": {
+			Program: "lock-works", Summary: soFar, Left: 12 * time.Second,
+		},
+		"lock: 62 schedules so far, with 0 preemptions and 1 fault; 30 left at least": {Program: "lock", Summary: soFar},
+	} {
+		if got := progressLine(p); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -56,6 +56,12 @@ type Options struct {
 	StartServer func(context.Context, backend.Local) (*backend.Server, error)
 	Bounds      explore.Bounds
 
+	// Progress is called when the search of a program begins, and every 10 s, or every
+	// ProgressEvery; Found once for each harm of a program. They may be nil.
+	Progress      func(Progress)
+	Found         func(program string, f search.Found)
+	ProgressEvery time.Duration
+
 	// How long a program may say nothing before its search: of Within, what is left for all
 	// programs.
 	silence time.Duration
@@ -77,6 +83,25 @@ const (
 	clockOff  = "lock-clock"
 	clockStep = time.Hour
 )
+
+// Progress is how far the search of a program is.
+type Progress struct {
+	Program string
+	Summary search.Summary // of nothing while the program rehearses
+	Left    time.Duration  // of its time; 0: it has no limit
+}
+
+// tell calls o.Progress.
+func (o Options) tell(soFar search.Summary) {
+	if o.Progress == nil {
+		return
+	}
+	p := Progress{Program: o.program().Name, Summary: soFar}
+	if !o.until.IsZero() {
+		p.Left = max(0, time.Until(o.until))
+	}
+	o.Progress(p)
+}
 
 // ErrAdapter is returned for a program that cannot be judged, with what it said.
 var ErrAdapter = errors.New("the program cannot be judged")
@@ -238,6 +263,7 @@ const takes = 3
 func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 	o.Bounds.Kinds = o.kinds()
 	o = o.limited()
+	o.tell(search.Summary{})
 	err = o.withWorlds(ctx, func(worlds []*world) error {
 		err := o.playControls(ctx)
 		if err == nil {
@@ -288,6 +314,14 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 		Bounds:     o.bounds(),
 		Worlds:     all,
 		ChanceHint: chanceHint,
+
+		Progress:      o.tell,
+		ProgressEvery: o.ProgressEvery,
+		Found: func(f search.Found) {
+			if o.Found != nil {
+				o.Found(o.program().Name, f)
+			}
+		},
 	})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
 		s.Stopped = "an interruption"

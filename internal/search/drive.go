@@ -25,11 +25,12 @@ type Options struct {
 	// what to try, at the end of ErrChance.
 	ChanceHint string
 
-	// Found is called once for each harm, when it is found, and Progress every 10 s with
-	// what is known by then. Both are called between two schedules, one call at a time, and
-	// the search waits for them. They may be nil.
-	Found    func(Found)
-	Progress func(Summary)
+	// Found is called once for each harm, when it is found, and Progress every 10 s, or every
+	// ProgressEvery, with what is known by then. Both are called between two schedules, one
+	// call at a time, and the search waits for them. They may be nil.
+	Found         func(Found)
+	Progress      func(Summary)
+	ProgressEvery time.Duration
 }
 
 // progressEvery is how often Options.Progress is called, while schedules are short.
@@ -159,7 +160,7 @@ func (d *driver) count(level cost) error {
 
 // tell calls Progress if that is due.
 func (d *driver) tell(level cost) {
-	if d.Progress == nil || time.Since(d.told) < progressEvery {
+	if d.Progress == nil || time.Since(d.told) < cmp.Or(d.ProgressEvery, progressEvery) {
 		return
 	}
 	d.told = time.Now()

@@ -33,7 +33,7 @@ func Explored(r *findings.Explorations) *Doc {
 		for _, p := range r.Promises {
 			t.Add(p.Promise, p.State, p.Why)
 		}
-		d.Blocks = append(d.Blocks, Block{Heading: "Promises", Table: t})
+		d.Blocks = append(d.Blocks, Block{Heading: "Promises", Table: t, Note: judgedWords})
 	}
 	if o.concluded > 1 || o.harms == 0 || r.Judged {
 		note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
@@ -41,10 +41,19 @@ func Explored(r *findings.Explorations) *Doc {
 		all := Block{Heading: "All searches", Table: ExploredTable(r.Searches), Note: []string{note}}
 		d.Blocks = append(d.Blocks, all)
 	}
-	for _, e := range r.Searches {
-		if e.Diagram != nil {
-			d.Blocks = append(d.Blocks, scheduleBlock(e, r.Again(e)))
+	drawn := r.Searches
+	if r.Judged {
+		drawn = brokenFirst(drawn)
+	}
+	for _, e := range drawn {
+		if e.Diagram == nil {
+			continue
 		}
+		b := scheduleBlock(e, r.Again(e))
+		if helps := remedies[e.Harm]; r.Judged && helps != "" {
+			b.Note = append(b.Note, "What helps: "+helps+".")
+		}
+		d.Blocks = append(d.Blocks, b)
 	}
 	return d
 }
