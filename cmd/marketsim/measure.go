@@ -219,12 +219,16 @@ func (on *running) refuseOccupied(ctx context.Context, plan *plan) error {
 // rehearse tries what a point sends, and says so if it takes long.
 func (on *running) rehearse(ctx context.Context, p *program, plan *plan, point result.Point) error {
 	const long = 2 * time.Second
+	said := make(chan struct{})
 	silent := time.AfterFunc(long, func() {
+		defer close(said)
 		p.notice("rehearsing %s: it tries each command once, and waits for a lock", point.Spec())
 	})
 
 	refused, err := load.Rehearse(ctx, point, on.optionsOf(plan, point))
-	silent.Stop()
+	if !silent.Stop() { // it is said just now, or was
+		<-said
+	}
 
 	if err != nil {
 		return err
