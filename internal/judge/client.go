@@ -26,6 +26,7 @@ type client struct {
 	pausedSince time.Time    // zero: it is not stopped
 	putOff      bool         // it begins only after a lease has passed
 	renewals    []heldRenewal
+	passed      time.Time       // when the last of its renewals did
 	renewed     bool            // by a choice, since it has acquired the lock
 	others      map[string]bool // its renewals of other locks, which it does not hold any more
 }

@@ -274,6 +274,7 @@ func (s *schedule) renew(c *client, choice search.Choice) {
 	}
 	h := c.renewals[0].Held
 	c.renewals = c.renewals[1:]
+	defer func() { c.passed = time.Now() }()
 
 	switch explore.Fault(choice.What) {
 	case explore.Late:
@@ -320,17 +321,21 @@ func (s *schedule) passRenewals() (wentOn bool) {
 }
 
 // renewalIsDue reports whether the first renewal of a client has to pass, so that the lease
-// does not end: it has waited for a sixth of the lease, or two thirds of that are over.
+// does not end: it has waited for a sixth of the lease, or two thirds of that are over. One
+// that follows another is not held: a program may send several, one after the other's reply,
+// and would come too late with the next if each were.
 func (s *schedule) renewalIsDue(c *client) bool {
 	waited := time.Since(c.renewals[0].since)
 	left := time.Until(s.claim(c).leaseEnds)
-	return waited > s.leastLease/6 || left < s.leastLease/3
+	follows := c.renewals[0].since.Sub(c.passed) < s.renewing.every/2
+	return follows || waited > s.leastLease/6 || left < s.leastLease/3
 }
 
 // passRenewal lets the first renewal of a client pass. That of another lock is not drawn.
 func (s *schedule) passRenewal(c *client) {
 	h := c.renewals[0].Held
 	c.renewals = c.renewals[1:]
+	defer func() { c.passed = time.Now() }()
 	drawn := len(s.diagram.events)
 	s.deliver(c, h, "", h.Open)
 	if mentions(h.Commands, s.lock) {
