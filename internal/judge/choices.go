@@ -277,7 +277,7 @@ func (s *schedule) goOn(c *client) {
 	}
 
 	s.referee.sends(c.number, request)
-	s.referee.renews(c.number)
+	s.referee.renews(c.number, time.Now())
 	s.deliver(c, h, "", h.Open)
 }
 

@@ -104,13 +104,13 @@ func (r *referee) sends(client int, request string) {
 	r.contended = r.contended || r.other(client).phase == holding
 }
 
-// renews notes that a request of a client was sent on just now: if it holds the lock, that
-// may have renewed its lease.
-func (r *referee) renews(client int) {
+// renews notes that a request of a client was sent on: if it holds the lock, that may have
+// renewed its lease, from some time on.
+func (r *referee) renews(client int, from time.Time) {
 	c := r.claims[client]
-	now := time.Now()
-	if c.phase == holding && now.Before(c.leaseEnds) {
-		c.leaseEnds = now.Add(r.lease)
+	ends := from.Add(r.lease)
+	if c.phase == holding && from.Before(c.leaseEnds) && ends.After(c.leaseEnds) {
+		c.leaseEnds = ends
 	}
 }
 

@@ -272,23 +272,38 @@ func (s *schedule) renew(c *client, choice search.Choice) {
 	if !s.awaitRenewal(c, s.renewing.every*3/2) {
 		return
 	}
-	h := c.renewals[0].Held
+	h := c.renewals[0]
 	c.renewals = c.renewals[1:]
-	defer func() { c.passed = time.Now() }()
 
 	switch explore.Fault(choice.What) {
 	case explore.Late:
-		s.delay(c, h)
+		s.delay(c, h.Held)
 		return
 	case explore.Lose:
-		s.deliver(c, h, lostReply, h.Lose)
+		s.deliver(c, h.Held, lostReply, h.Lose)
 	case explore.Die:
-		s.die(c, h)
+		s.die(c, h.Held)
 		return
 	default:
-		s.deliver(c, h, "", h.Open)
+		s.deliver(c, h.Held, "", h.Open)
 	}
-	s.referee.renews(c.number)
+	s.renewed(c, h)
+}
+
+// renewed notes that a renewal was let through. It is counted from when it came to the gate:
+// it may have the time at which the lease ends. One that follows another counts for nothing,
+// as it may have the same time as that.
+func (s *schedule) renewed(c *client, r heldRenewal) {
+	if !s.follows(c, r) {
+		s.referee.renews(c.number, r.since)
+	}
+	c.passed = time.Now()
+}
+
+// follows reports whether a renewal came soon after another one had passed: a program may send
+// several, one after the other's reply.
+func (s *schedule) follows(c *client, r heldRenewal) bool {
+	return r.since.Sub(c.passed) < s.renewing.every/2
 }
 
 // awaitRenewal waits for a renewal of a client, and reports whether there is one.
@@ -322,24 +337,21 @@ func (s *schedule) passRenewals() (wentOn bool) {
 
 // renewalIsDue reports whether the first renewal of a client has to pass, so that the lease
 // does not end: it has waited for a sixth of the lease, or two thirds of that are over. One
-// that follows another is not held: a program may send several, one after the other's reply,
-// and would come too late with the next if each were.
+// that follows another is not held: its program would come too late with the next.
 func (s *schedule) renewalIsDue(c *client) bool {
 	waited := time.Since(c.renewals[0].since)
 	left := time.Until(s.claim(c).leaseEnds)
-	follows := c.renewals[0].since.Sub(c.passed) < s.renewing.every/2
-	return follows || waited > s.leastLease/6 || left < s.leastLease/3
+	return s.follows(c, c.renewals[0]) || waited > s.leastLease/6 || left < s.leastLease/3
 }
 
 // passRenewal lets the first renewal of a client pass. That of another lock is not drawn.
 func (s *schedule) passRenewal(c *client) {
-	h := c.renewals[0].Held
+	h := c.renewals[0]
 	c.renewals = c.renewals[1:]
-	defer func() { c.passed = time.Now() }()
 	drawn := len(s.diagram.events)
-	s.deliver(c, h, "", h.Open)
+	s.deliver(c, h.Held, "", h.Open)
 	if mentions(h.Commands, s.lock) {
-		s.referee.renews(c.number)
+		s.renewed(c, h)
 		return
 	}
 	s.diagram.events = slices.Delete(s.diagram.events, drawn, drawn+len(h.Commands))

@@ -33,6 +33,7 @@ func TestReplayOfRenewals(t *testing.T) {
 		{"stops", "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
 		{"stops", "x5/stops/lock/d1.lose-reply1-2.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
 		{"goes-on", "x5/goes-on/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.NoHarm},
+		{"chain", "x5/chain/lock-works/d1.d2.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
 		{"child", "x5/child/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
 		{"forever", "x5/forever/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.LockedOut},
 	} {

@@ -55,6 +55,7 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.pausedSince = time.Time{}
 		c.putOff = false
 		c.renewals = nil
+		c.passed = time.Time{}
 		c.renewed = false
 		c.others = map[string]bool{}
 		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })

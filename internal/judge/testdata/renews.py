@@ -2,6 +2,7 @@
 #   stops     the thread ends before the lock is released: sound
 #   goes-on   the thread compares, and never ends: sound
 #   forever   the thread neither compares nor ends: it renews the lock of another one, too
+#   chain     the thread sends each renewal four times, with the time at which the lease ends: sound
 #   child     one thread of a child process renews all locks, and compares: sound
 import json, os, subprocess, sys, threading, time, uuid
 import redis
@@ -15,9 +16,17 @@ expire = server.register_script(
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0")
 
 
+expire_at = server.register_script(
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpireat', KEYS[1], ARGV[2]) end return 0")
+
+
 def renew(key, token):
     try:
-        if kind == "forever":
+        if kind == "chain":
+            ends = int(time.time() * 1000) + lease
+            for _ in range(4):
+                expire_at([key], [token, ends])
+        elif kind == "forever":
             server.pexpire(key, lease)
         else:
             expire([key], [token, lease])
@@ -36,7 +45,7 @@ class Renewal(threading.Thread):
             renew(self.key, self.token)
 
     def end(self):
-        if kind == "stops":
+        if kind in ("stops", "chain"):
             self.over.set()
             self.join()
 
