@@ -55,6 +55,7 @@ func secretMark(text string) string {
 // What judge prints and stores holds no secret of its command, nor what the program says
 // of it.
 func TestJudgeKeepsSecrets(t *testing.T) {
+	t.Parallel()
 	testkit.Local(t)
 	dir := filepath.Join(t.TempDir(), "out")
 	command := []string{"env", "LOCK_PASSWORD=" + secret, childEnv + "=1", os.Args[0], "adapter", "set-ex-compare"}

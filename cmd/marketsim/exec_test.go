@@ -42,6 +42,7 @@ func script(t *testing.T, text string) string {
 // TestExecOfBadPrograms: a liar is found by the audit, and who breaks the protocol
 // is shown with its last words.
 func TestExecOfBadPrograms(t *testing.T) {
+	t.Parallel()
 	testkit.Local(t)
 	const listens = "while read -r word more; do "
 	for name, c := range map[string]struct {

@@ -223,6 +223,7 @@ func TestJudgeCancels(t *testing.T) {
 // What a program does not hear strikes nobody, and the report says so. A fault that a token
 // has is played whatever the other kinds are.
 func TestWhoDoesNotHearIsNotCancelled(t *testing.T) {
+	t.Parallel()
 	o := options(t, "compare", explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}})
 	o.Pairs = 1
 	const says = `its answer to "can cancel" is not "yes"`

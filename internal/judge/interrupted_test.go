@@ -25,6 +25,7 @@ func (c *countdown) Write(b []byte) (int, error) {
 
 // What was searched before an interruption counts.
 func TestJudgeIsInterrupted(t *testing.T) {
+	t.Parallel()
 	tells := options(t, "tells", explore.Bounds{Preemptions: 3, Kinds: []explore.Fault{}})
 	tells.Pairs = 2
 	retried(t, tells, func(o judge.Options) error {

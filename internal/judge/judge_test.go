@@ -26,12 +26,13 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// adapter is the environment variable that makes this test program the lock to be judged.
-const adapter = "MARKETSIM_TEST_ADAPTER"
+// adapter is the argument that makes this test program the lock to be judged, of the kind
+// that follows.
+const adapter = "test-adapter"
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(adapter); kind != "" {
-		adapt(kind)
+	if len(os.Args) == 3 && os.Args[1] == adapter {
+		adapt(os.Args[2])
 		return
 	}
 	testkit.VerifyNoLeaks(m)
@@ -183,9 +184,8 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
 	t.Helper()
 	testkit.Local(t) // or there is nothing to judge it on
-	t.Setenv(adapter, kind)
 	b.Exhaustive, b.Schedules = true, 10_000
-	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
+	return judge.Options{Command: []string{os.Args[0], adapter, kind}, Bounds: b, Pairs: 4}
 }
 
 // retried tries with longer and longer leases, so that a machine that stands still

@@ -67,6 +67,7 @@ func buysReserved(ctx context.Context, rdb *redis.Client, compares bool) {
 // A buyer may begin only after a lease has passed: another one's reservation has run out by
 // then. A buyer that comes before that hears "busy", and has ended.
 func TestJudgeHasABuyerBeginLater(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind, token string
 		want        verify.Harm

@@ -86,6 +86,7 @@ func TestRenewingLocksHaveVerdicts(t *testing.T) {
 // A program that cannot take locks any more, because of what a fault has left in it, is told
 // of, and one that can is not.
 func TestWhatAFaultLeavesInAProgram(t *testing.T) {
+	t.Parallel()
 	const token = "x5/any/lock/d1.d1.d1.d1.d1.d1.d2.d2.lose-reply2.d2.d2"
 	for kind, harm := range map[string]verify.Harm{"stuck": verify.NoLongerLocks, "compare": ""} {
 		retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {

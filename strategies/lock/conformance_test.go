@@ -60,6 +60,7 @@ func conforms(t *testing.T, r subjects.OnRedis, unchecked ...string) {
 	case "queue", "queue+watchdog": // a waiter that misses five looks loses its place
 		r.Params["look"] = "1s"
 	}
+	r.Parallel = r.TTL >= time.Second // its checks mostly wait: at the same time
 	t.Run(r.Kind.Name, func(t *testing.T) {
 		t.Parallel()
 		checked(t, locktest.Run(t, r.Factory(t)), unchecked...)

@@ -308,29 +308,34 @@ func (f *fixture) freeInTime(l lock.Locker, why string) {
 
 // givenUpReleaseIsRepeated gives a release up before it begins and at each of its requests. One
 // that has failed is called once more, and says that it has freed the lock, or that it is lost.
-// Then others get in when a lease has passed. A Locker says yes only if they get in at once,
-// which a long lease shows.
+// Then others get in when a lease has passed.
 func givenUpReleaseIsRepeated(f *fixture) {
-	f.proxied = true
-	leases := []time.Duration{f.factory.TTL, longTTL}
+	f.givesUpReleases(f.factory.TTL)
+}
+
+// givenUpReleaseSaysYes is the same of a lease that does not end during the check: a Locker
+// says yes only if others get in at once.
+func givenUpReleaseSaysYes(f *fixture) {
 	if f.factory.adapted {
-		leases = leases[:1]
+		f.NotApplicable("a Lock may say yes and leave the key to its lease")
 	}
-	for _, ttl := range leases {
-		f.name = newName()
+	f.givesUpReleases(longTTL)
+}
 
-		other := f.connected()
-		lease := f.held(f.open(Worker{TTL: ttl}))
-		ended, end := context.WithCancel(f.Ctx)
-		end()
-		f.releasedAfterAll(lease, ttl, lease.Release(ended), other, "a release under a context that has ended")
-	}
+// givesUpReleases gives the release of a lock with a lease up before it begins and at each of
+// its requests.
+func (f *fixture) givesUpReleases(ttl time.Duration) {
+	f.Helper()
+	f.proxied = true
+	other := f.connected()
+	lease := f.held(f.open(Worker{TTL: ttl}))
+	ended, end := context.WithCancel(f.Ctx)
+	end()
+	f.releasedAfterAll(lease, ttl, lease.Release(ended), other, "a release under a context that has ended")
 
-	for _, ttl := range leases {
-		f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
-			return f.giveUpRelease(h, by, ttl)
-		})
-	}
+	f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
+		return f.giveUpRelease(h, by, ttl)
+	})
 }
 
 // giveUpRelease gives the release of a lock with a lease up at a request. It reports false if

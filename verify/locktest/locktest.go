@@ -165,6 +165,7 @@ var checks = []check{
 	{Name: "acquisition that is given up keeps nobody out", Run: givenUpAcquisitionKeepsNobodyOut},
 	{Name: "wait that is given up at a request leaves nothing behind", Run: givenUpWaitLeavesNothing},
 	{Name: "release that is given up is repeated", Run: givenUpReleaseIsRepeated},
+	{Name: "release that says yes has freed the lock, though it was given up", Run: givenUpReleaseSaysYes},
 	{Name: "release ends renewal", Run: releaseEndsRenewal},
 	{Name: "renewal keeps the lock", Run: renewalKeepsTheLock},
 	{Name: "renewal of a lost lock fails", Run: renewalOfALostLockFails},
