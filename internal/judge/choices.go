@@ -277,8 +277,11 @@ func (s *schedule) goOn(c *client) {
 	}
 
 	s.referee.sends(c.number, request)
-	s.referee.renews(c.number, time.Now())
+	sent := time.Now()
 	s.deliver(c, h, "", h.Open)
+	if mentions(h.Commands, s.lock) {
+		s.referee.renews(c.number, sent, time.Now())
+	}
 }
 
 // leave has a client release the lock.

@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -37,28 +38,37 @@ func TestControlsInOtherLanguages(t *testing.T) {
 				continue
 			}
 			t.Run(c.kind+"/"+interpreter, func(t *testing.T) {
-				if _, err := exec.LookPath(interpreter); err != nil {
-					testkit.Require(t, "clients", err.Error())
-				}
-				o := options(t, "", explore.Bounds{})
-				o.Command = []string{interpreter, "testdata/" + c.program + endings[m], c.kind}
-				var lacks error // its client library
-				retried(t, o, func(o judge.Options) error {
-					found, err := judge.Replay(t.Context(), o, c.token)
-					switch {
-					case errors.Is(err, judge.ErrAdapter):
-						lacks = err
-						return nil
-					case err == nil && found.Harm != c.harm:
-						err = fmt.Errorf("%v, want %s\n%s", found.Violation, c.harm, found.Diagram)
-					}
-					return err
-				})
-				if lacks != nil {
-					testkit.Require(t, "clients", lacks.Error())
-				}
+				replays(t, []string{interpreter, "testdata/" + c.program + endings[m], c.kind}, c.token, c.harm)
 			})
 		}
+	}
+}
+
+// replays replays a token on a program, and wants it to find a harm, or none. The test needs
+// "clients" if the program's language or its client library is missing, see testkit.Require.
+func replays(t *testing.T, command []string, token string, harm verify.Harm) {
+	t.Helper()
+	if _, err := exec.LookPath(command[0]); err != nil {
+		testkit.Require(t, "clients", err.Error())
+	}
+
+	var lacks error // its client library
+	o := options(t, "", explore.Bounds{})
+	o.Command = command
+	retried(t, o, func(o judge.Options) error {
+		found, err := judge.Replay(t.Context(), o, token)
+		got := cmp.Or(found.Harm, verify.NoHarm)
+		switch {
+		case errors.Is(err, judge.ErrAdapter):
+			lacks = err
+			return nil
+		case err == nil && got != harm:
+			err = fmt.Errorf("%q: %s: %v, want %s\n%s", command, token, found.Violation, harm, found.Diagram)
+		}
+		return err
+	})
+	if lacks != nil {
+		testkit.Require(t, "clients", lacks.Error())
 	}
 }
 

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,22 @@ func TestTokensNeedNoQuotes(t *testing.T) {
 		if got := (Options{Command: command}).subject(); got != want {
 			t.Errorf("%q is %s in a token, want %s", command, got, want)
 		}
+	}
+}
+
+// A token of any fault that a report prints can be played again.
+func TestTokensOfEachFault(t *testing.T) {
+	steps := []string{"d1", "w2", "l1", "r1", "d2-3"}
+	for _, kind := range Kinds() {
+		steps = append(steps, string(kind)+"1", string(kind)+"2-2")
+	}
+	for _, step := range steps {
+		if err := CheckToken("x5/any/lock/d1." + step); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	if err := CheckToken("x5/any/lock/d1.q-1"); !errors.Is(err, search.ErrToken) {
+		t.Errorf("what is no step: %v", err)
 	}
 }
 

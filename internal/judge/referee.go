@@ -104,12 +104,13 @@ func (r *referee) sends(client int, request string) {
 	r.contended = r.contended || r.other(client).phase == holding
 }
 
-// renews notes that a request of a client was sent on: if it holds the lock, that may have
-// renewed its lease, from some time on.
-func (r *referee) renews(client int, from time.Time) {
+// renews notes that a request of a client, which came at a time, was answered at another: if
+// it holds the lock, that may have renewed its lease, from when it came on. One that was
+// answered when the lease may have ended found nothing to renew.
+func (r *referee) renews(client int, came, answered time.Time) {
 	c := r.claims[client]
-	ends := from.Add(r.lease)
-	if c.phase == holding && from.Before(c.leaseEnds) && ends.After(c.leaseEnds) {
+	ends := came.Add(r.lease)
+	if c.phase == holding && !r.mayHaveEnded(c.leaseEnds, answered) && ends.After(c.leaseEnds) {
 		c.leaseEnds = ends
 	}
 }

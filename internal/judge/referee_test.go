@@ -3,6 +3,7 @@ package judge
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/program"
@@ -33,6 +34,21 @@ func TestReferee(t *testing.T) {
 		}, nil},
 		{"both", time.Hour, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.TwoHolders}},
 		{"after the lease", 1, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.Outlived}},
+		{"in time of a renewal", time.Hour, func() {
+			take(alice, "")
+			time.Sleep(time.Hour / 2)
+			r.renews(alice, time.Now(), time.Now())
+			time.Sleep(time.Hour * 3 / 4)
+			take(bob, "")
+		}, []verify.Harm{verify.TwoHolders}},
+		{"a renewal that came in time was answered when the lease had ended", time.Hour, func() {
+			take(alice, "")
+			time.Sleep(time.Hour / 2)
+			came := time.Now()
+			time.Sleep(time.Hour / 2)
+			r.renews(alice, came, time.Now())
+			take(bob, "")
+		}, []verify.Harm{verify.Outlived}},
 		{"after a release by another", time.Hour, func() {
 			take(alice, "")
 			take(bob, "")
@@ -83,8 +99,10 @@ func TestReferee(t *testing.T) {
 		w := &world{leastLease: c.lease, tested: map[string]bool{}, clients: []*client{{}, {}}}
 		w.clients[alice].Name = "Alice"
 		w.clients[bob].Name = "Bob"
-		r = newReferee(w)
-		c.do()
+		synctest.Test(t, func(*testing.T) {
+			r = newReferee(w)
+			c.do()
+		})
 		var harms []verify.Harm
 		for _, h := range r.harms {
 			harms = append(harms, h.Harm)

@@ -292,10 +292,10 @@ func (s *schedule) renew(c *client, choice search.Choice) {
 
 // renewed notes that a renewal was let through. It is counted from when it came to the gate:
 // it may have the time at which the lease ends. One that follows another counts for nothing,
-// as it may have the same time as that.
+// as it may have the same time as that, and so does one that does not name the lock.
 func (s *schedule) renewed(c *client, r heldRenewal) {
-	if !s.follows(c, r) {
-		s.referee.renews(c.number, r.since)
+	if mentions(r.Commands, s.lock) && !s.follows(c, r) {
+		s.referee.renews(c.number, r.since, time.Now())
 	}
 	c.passed = time.Now()
 }
@@ -354,6 +354,7 @@ func (s *schedule) passRenewal(c *client) {
 		s.renewed(c, h)
 		return
 	}
+
 	s.diagram.events = slices.Delete(s.diagram.events, drawn, drawn+len(h.Commands))
 }
 

@@ -1,7 +1,6 @@
 package judge_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -9,53 +8,35 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/judge"
-	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// renewed judges testdata/renews.py, of some kind.
-func renewed(t *testing.T, kind string, b explore.Bounds) judge.Options {
-	t.Helper()
-	o := options(t, "", b)
-	o.Command = []string{"/usr/bin/python3", "testdata/renews.py", kind}
-	return o
-}
+// renewing is the command of testdata/renews.py, of some kind.
+func renewing(kind string) []string { return []string{"/usr/bin/python3", "testdata/renews.py", kind} }
 
 // To renew is a choice while a client is inside, and faults strike it. A renewal that neither
 // compares nor ends keeps a dead client's lock for ever; each of the others is sound.
 func TestReplayOfRenewals(t *testing.T) {
 	alone(t)
+	t.Setenv("NODE_PATH", "/usr/share/nodejs")
 	for _, c := range []struct {
-		kind, token string
-		harm        verify.Harm
+		command []string
+		token   string
+		harm    verify.Harm
 	}{
-		{"stops", "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
-		{"stops", "x5/stops/lock/d1.lose-reply1-2.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
-		{"goes-on", "x5/goes-on/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.NoHarm},
-		{"chain", "x5/chain/lock-works/d1.d2.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
-		{"child", "x5/child/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
-		{"forever", "x5/forever/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.LockedOut},
+		{renewing("stops"), "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{renewing("stops"), "x5/stops/lock/d1.lose-reply1-2.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{renewing("goes-on"), "x5/goes-on/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.NoHarm},
+		{renewing("chain"), "x5/chain/lock-works/d1.d2.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{renewing("child"), "x5/child/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{renewing("forever"), "x5/forever/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.LockedOut},
+		{renewing("tardy"), "x5/tardy/lock/d1.r1.d2.d2.d1.d1.d1.d2.d1.d1.d1", verify.Outlived},
+
+		{[]string{"node", "testdata/renews.js", "stops"}, "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{[]string{"ruby", "testdata/renews.rb", "stops"}, "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
 	} {
-		lacks := error(nil)
-		retried(t, renewed(t, c.kind, explore.Bounds{}), func(o judge.Options) error {
-			found, err := judge.Replay(t.Context(), o, c.token)
-			harm := found.Harm
-			if harm == "" {
-				harm = verify.NoHarm
-			}
-			switch {
-			case errors.Is(err, judge.ErrAdapter):
-				lacks = err
-				return nil
-			case err == nil && harm != c.harm:
-				err = fmt.Errorf("%s: %v, want %s\n%s", c.token, found.Violation, c.harm, found.Diagram)
-			}
-			return err
-		})
-		if lacks != nil {
-			testkit.Require(t, "clients", lacks.Error())
-		}
+		replays(t, c.command, c.token, c.harm)
 	}
 }
 
@@ -65,7 +46,8 @@ func TestRenewingLocksHaveVerdicts(t *testing.T) {
 		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=languages")
 	}
 	for kind, state := range map[string]string{"stops": "kept", "goes-on": "kept", "child": "kept", "forever": "broken"} {
-		o := renewed(t, kind, explore.Bounds{Preemptions: 1, Faults: 1})
+		o := options(t, "", explore.Bounds{Preemptions: 1, Faults: 1})
+		o.Command = renewing(kind)
 		o.Bounds.Kinds = nil
 		o.Within = 90 * time.Second
 		began := time.Now()

@@ -11,7 +11,7 @@ import (
 
 // step matches what can happen in a schedule, to one of two clients. Which of it can happen
 // at a point a world knows.
-var step = regexp.MustCompile(`^[a-z]+[12](-[0-9]+)?$`)
+var step = regexp.MustCompile(`^[a-z]+(-[a-z]+)*[12](-[0-9]+)?$`)
 
 // CheckToken returns an error for what is no token of Judge's.
 func CheckToken(token string) error {

@@ -3,6 +3,7 @@
 #   goes-on   the thread compares, and never ends: sound
 #   forever   the thread neither compares nor ends: it renews the lock of another one, too
 #   chain     the thread sends each renewal four times, with the time at which the lease ends: sound
+#   tardy     the thread sends its first renewal when the lease has ended: sound, as nobody has to renew
 #   child     one thread of a child process renews all locks, and compares: sound
 import json, os, subprocess, sys, threading, time, uuid
 import redis
@@ -41,11 +42,11 @@ class Renewal(threading.Thread):
         self.start()
 
     def run(self):
-        while not self.over.wait(lease / 3000):
+        while not self.over.wait(lease / 800 if kind == "tardy" else lease / 3000):
             renew(self.key, self.token)
 
     def end(self):
-        if kind in ("stops", "chain"):
+        if kind in ("stops", "chain", "tardy"):
             self.over.set()
             self.join()
 
