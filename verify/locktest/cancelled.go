@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/suite"
@@ -188,19 +187,8 @@ func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest
 func (f *fixture) connected() *locker {
 	f.Helper()
 	l := f.brief()
-	_ = f.try(l, "a free lock").Release(f.Ctx) // which a busy machine may do too late
+	_ = f.acquire(l).Release(f.Ctx) // which a busy machine may do too late
 	return l
-}
-
-// needsLeases ends the check of a lock in a server of another kind than Redis. Such locks last
-// as long as the session of a client does, and what is late stays there while the client lives.
-func (f *fixture) needsLeases(l *locker) {
-	f.Helper()
-	var pieces []string
-	l.proxies.Each(func(p *wire.Proxy) { pieces = append(pieces, p.Commands()...) })
-	if len(pieces) > 0 && strings.Join(pieces, "") == "" { // none is a command of Redis
-		f.NotApplicable("its locks last as long as the session of a client")
-	}
 }
 
 // held has a worker take the lock, which is given back after the check.
@@ -223,7 +211,6 @@ func givenUpAcquisitionKeepsNobodyOut(f *fixture) {
 
 	f.eachCancellation("its acquisition", func(h *suite.HeldRequest, by cancellation) bool {
 		taker, other := f.connected(), f.connected()
-		f.needsLeases(taker)
 
 		g, lease := f.giveUpTaking(taker, h, by, 0)
 		if g == nil {
@@ -250,7 +237,6 @@ func givenUpWaitLeavesNothing(f *fixture) {
 		}
 
 		waiter, other := f.connected(), f.connected()
-		f.needsLeases(waiter)
 		held := f.held(f.worker())
 		g, lease := f.giveUpTaking(waiter, h, by, max(tryFor, f.factory.TTL/4))
 		if g == nil {

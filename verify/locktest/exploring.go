@@ -101,8 +101,8 @@ func (e *exploring) state() string {
 		b.WriteString("inside, or leaving\n")
 		for _, name := range slices.Sorted(maps.Keys(stays)) {
 			s := stays[name]
-			fmt.Fprintf(&b, "%s %d %d %d %d %t %t\n", name, e.since(s.asked), e.since(s.delayed),
-				e.since(s.entered), s.changes, s.extends, e.overtaken(s))
+			fmt.Fprintf(&b, "%s %d %d %d %d %t %d %t\n", name, e.since(s.asked), e.since(s.delayed),
+				e.since(s.entered), s.changes, s.extends, s.atEntry, e.overtaken(s))
 		}
 	}
 	return b.String()
@@ -142,6 +142,9 @@ type stay struct {
 	changes int // its requests that had changed something when it began to leave
 	number  int // how many had entered when it had, itself included
 	extends bool
+	// While it extends the lock: its requests that had changed something when another client
+	// got in; -1: none has.
+	atEntry int
 	// Another goroutine of its client takes the lock, too: what is Seen may be of that one.
 	isOneOfTwo bool
 }

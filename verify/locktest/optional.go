@@ -26,7 +26,8 @@ type Confined interface {
 }
 
 // extends has a client extend its lock, and reports whether that says yes. It judges whether
-// another client had the lock before it asked: then it has lost it.
+// another client had the lock before it asked, or before the last request that changed
+// something: then it has lost it.
 func (e *exploring) extends(ctx context.Context, u *user) bool {
 	var there *stay
 	lost := false
@@ -34,6 +35,7 @@ func (e *exploring) extends(ctx context.Context, u *user) bool {
 		there = e.inside[u.Name]
 		if there != nil {
 			there.extends = true
+			there.atEntry = -1
 			lost = e.overtaken(there)
 		}
 	})
@@ -42,6 +44,7 @@ func (e *exploring) extends(ctx context.Context, u *user) bool {
 	e.update(func() {
 		if there != nil {
 			there.extends = false
+			lost = lost || there.atEntry >= 0 && u.Seen().Changes > there.atEntry
 		}
 		if err == nil && lost && !u.Died() {
 			e.finds(verify.ExtendedLost, u.Name+" extends the lock, and is told yes, though another client has had it since")

@@ -145,6 +145,9 @@ func (e *exploring) enter(name string, s *stay) {
 		}
 		harm, how := e.meets(s, other, there)
 		e.finds(harm, name+" enters while "+other+" is inside"+how)
+		if there.extends && there.atEntry < 0 {
+			there.atEntry = there.Seen().Changes
+		}
 	}
 
 	s.entered = time.Now()

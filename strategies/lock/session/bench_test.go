@@ -40,11 +40,19 @@ var products = []product{
 			"lost reply is found again":  lostReplyIsFoundAgain,
 			"short silence is survived":  shortSilenceOfAServerIsSurvived,
 			"the only server is stopped": onlyServerIsStopped,
+			"a try looks again":          tryLooksAgain,
 		}},
 	{Etcd(), testkit.Etcd, func(addrs []string) lock.Servers { return lock.Servers{Etcd: addrs} }, etcdLines,
 		map[string]func(*testing.T, *bench){
 			"revoked session":             revokedSession,
 			"a release without an answer": releaseWithoutAnswer,
+
+			"a late put comes to nothing":           latePutComesToNothing,
+			"a late put of a holder":                latePutOfAHolderComesToNothing,
+			"a late put of a waiter":                latePutOfAWaiterComesToNothing,
+			"a late put beside a lease is deleted":  latePutBesideALeaseIsDeleted,
+			"a former session is kept alive":        formerSessionIsKeptAlive,
+			"a late deletion deletes nothing later": lateDeletionDeletesNothingLater,
 		}},
 }
 

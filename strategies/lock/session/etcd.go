@@ -61,7 +61,7 @@ func Etcd() lock.Kind {
 	}, func(s lock.Servers) []string { return s.Etcd }, joinEtcd)
 }
 
-// etcdClient is a worker's client of etcd with one session.
+// etcdClient is a worker's client of etcd with one session, and what is still held in former ones.
 type etcdClient struct {
 	*locker
 	client *clientv3.Client
@@ -69,15 +69,20 @@ type etcdClient struct {
 	unlocks    bool     // see release=unlock
 	unanswered sync.Map // each *concurrency.Mutex of which no answer said that it is unlocked
 
-	mu      sync.Mutex
-	session *etcdSession // the worker changes it
+	mu       sync.Mutex
+	session  *etcdSession                      // of what is acquired next; the worker changes it
+	sessions map[clientv3.LeaseID]*etcdSession // all that are kept alive
 }
 
 func joinEtcd(l *locker, servers []string, patience time.Duration) (client, error) {
 	// After this long a silence the client tests the connection and, if nothing answers,
 	// closes it. gRPC allows no less.
 	const keepAlive, keepAliveAnswer = 10 * time.Second, 2 * time.Second
-	c := &etcdClient{locker: l, unlocks: l.env.Params.Text(releaseParam) == unlock}
+	c := &etcdClient{
+		locker:   l,
+		unlocks:  l.env.Params.Text(releaseParam) == unlock,
+		sessions: map[clientv3.LeaseID]*etcdSession{},
+	}
 	var err error
 	c.client, err = clientv3.New(clientv3.Config{
 		Endpoints: servers, Logger: zap.NewNop(),
@@ -98,65 +103,6 @@ func joinEtcd(l *locker, servers []string, patience time.Duration) (client, erro
 	return c, nil
 }
 
-type etcdSession struct {
-	*concurrency.Session
-	id   clientv3.LeaseID
-	term *term
-	// Of each lock that was asked for, a channel that is full while this session
-	// has its key in the line.
-	busy sync.Map
-}
-
-// begin begins another session. ctx bounds only the beginning.
-func (c *etcdClient) begin(ctx context.Context) error {
-	asked := time.Now()
-	granted, err := c.client.Grant(ctx, int64(c.env.Params.Duration(etcdTTL)/time.Second))
-	if err != nil {
-		return err
-	}
-
-	s := &etcdSession{id: granted.ID, term: newTerm(asked, time.Duration(granted.TTL)*time.Second)}
-	former := c.session
-	c.mu.Lock()
-	c.session = s // before it is first kept alive
-	c.mu.Unlock()
-
-	s.Session, err = concurrency.NewSession(c.client, concurrency.WithLease(granted.ID))
-	if err != nil {
-		s.term.finish(lock.ErrLost) // the servers let it expire
-		return err
-	}
-	context.AfterFunc(s.Ctx(), func() { s.term.finish(lock.ErrLost) })
-
-	if former != nil {
-		_ = c.end(former) // it is lost
-	}
-	return nil
-}
-
-// end ends a session and, if a server answers soon, what is bound to it.
-func (c *etcdClient) end(s *etcdSession) error {
-	s.term.finish(context.Canceled)
-	if s.Session != nil {
-		s.Orphan()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), abandonTimeout)
-	defer cancel()
-	_, err := c.client.Revoke(ctx, s.id)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, context.DeadlineExceeded) {
-		return nil // it is over, or will be soon
-	}
-	return err
-}
-
-func (c *etcdClient) leave() error {
-	c.session.term.finish(context.Canceled)
-	c.session.Orphan()
-	return c.client.Close()
-}
-
-func (c *etcdClient) close() error { return errors.Join(c.end(c.session), c.client.Close()) }
-
 func (c *etcdClient) place(name string, calls *calls) place {
 	return &etcdPlace{client: c, calls: calls, name: name}
 }
@@ -169,6 +115,7 @@ type etcdPlace struct {
 	session *etcdSession       // in which the key is; nil: none
 	exit    func()             // lets the session's next place in
 	mutex   *concurrency.Mutex // which has made the key
+	late    string             // a key that a request of the mutex may still make or delete; empty: none
 	fence   int64              // of the holder
 }
 
@@ -183,8 +130,8 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 	}
 
 	for {
-		if p.client.session.term.over() {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		if p.client.session.over() {
+			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 			err := p.client.begin(ctx)
 			cancel()
 			if err != nil {
@@ -196,17 +143,20 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		exit, err := s.enter(ctx, p.name, !until.IsZero())
 		if err == nil {
 			mutex := concurrency.NewMutex(s.Session, url.PathEscape(p.client.env.Key(p.name)))
-			p.session, p.exit, p.mutex = s, exit, mutex
+			p.session, p.exit, p.mutex, p.late = s, exit, mutex, ""
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a
 			// bound on the time.
-			err = p.calls.await(ctx, func() error { return repeatUntilKeyIsMade(ctx, mutex, lockMutex) })
+			err = p.calls.await(ctx, func() (err error) {
+				p.late, err = repeatUntilKeyIsMade(ctx, mutex, lockMutex)
+				return err
+			})
 		}
 
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, concurrency.ErrSessionExpired) {
 			s.term.finish(lock.ErrLost)
 		}
 		switch {
-		case s.term.over():
+		case s.term.over() || errors.Is(err, errFormer):
 			continue
 		case errors.Is(err, concurrency.ErrLocked):
 			return nil, 0, lock.ErrHeld
@@ -223,14 +173,18 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 
 // repeatUntilKeyIsMade locks a Mutex, again if a leader or a server was lost during the first
 // request, which makes the Mutex's key: it is the same key again. Later requests are not
-// repeated, because they may delete the key, late.
+// repeated, because they may delete the key, late. It returns the key if a request that makes
+// or deletes it had no answer, and may still come.
 func repeatUntilKeyIsMade(
 	ctx context.Context, m *concurrency.Mutex, lockMutex func(*concurrency.Mutex, context.Context) error,
-) error {
+) (late string, err error) {
 	for end := time.Now().Add(abandonTimeout); ; {
 		err := lockMutex(m, ctx)
 		if err == nil {
-			return nil
+			return late, nil
+		}
+		if m.Key() != deletedKey {
+			late = m.Key()
 		}
 
 		var answer rpctypes.EtcdError
@@ -239,40 +193,18 @@ func repeatUntilKeyIsMade(
 		keyIsMade := owner.GetCompare().GetCreateRevision() > 0
 
 		if !lost || keyIsMade || time.Now().After(end) {
-			return err
+			return late, err
 		}
 		if locking.Sleep(ctx, retryEvery, nil) != nil {
-			return err
+			return late, err
 		}
 	}
 }
 
-// enter waits until this session has no key in a lock's line, because the next one would
-// have the same name: within a session the Mutex lets its holder in again.
-func (s *etcdSession) enter(ctx context.Context, name string, wait bool) (exit func(), err error) {
-	kept, _ := s.busy.LoadOrStore(name, make(chan struct{}, 1))
-	line := kept.(chan struct{})
-	exit = func() { <-line }
-	select {
-	case line <- struct{}{}:
-		return exit, nil
-	default:
-		if !wait {
-			return nil, lock.ErrHeld
-		}
-	}
+// deletedKey is what a Mutex calls its key once etcd has told it that it is deleted.
+const deletedKey = "\x00"
 
-	select {
-	case line <- struct{}{}:
-		return exit, nil
-	case <-s.term.ctx.Done():
-		return nil, concurrency.ErrSessionExpired
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// leave implements place. The end of the session deletes the key, too.
+// leave implements place. A place that may have a request under way goes with its session.
 func (p *etcdPlace) leave() error {
 	s := p.session
 	if s == nil {
@@ -280,28 +212,53 @@ func (p *etcdPlace) leave() error {
 	}
 	defer p.exit()
 
-	if p.fence != 0 && p.client.unlocks {
-		ctx, cancel := context.WithTimeout(p.client.closing, abandonTimeout)
-		defer cancel()
-		err := p.mutex.Unlock(ctx)
-		if err != nil {
-			p.client.unanswered.Store(p.mutex, nil)
-		}
-		return err
+	var err error
+	held, unsure := p.fence != 0, p.late != ""
+	switch {
+	case unsure && !held: // the key may come later
+	case held && p.client.unlocks:
+		err = p.unlock()
+	default:
+		err = p.remove()
 	}
 
-	key := p.mutex.Key()
-	if key == "" || key == "\x00" { // which it is when the Mutex has deleted it
-		return lock.ErrLost
+	var later error
+	last := s.part(unsure)
+	switch {
+	case last:
+		later = p.client.end(s, errEmpty)
+	case unsure:
+		later = p.client.keepRemoved(s, p.late)
 	}
-	var mine []clientv3.Cmp
-	if p.fence != 0 {
-		mine = append(mine, clientv3.Compare(clientv3.CreateRevision(key), "=", p.fence))
+
+	if held || later == nil { // without an answer the servers let the session of a holder expire
+		return err
+	}
+	return later
+}
+
+// unlock gives up the key of a holder as the library does.
+func (p *etcdPlace) unlock() error {
+	ctx, cancel := context.WithTimeout(p.client.closing, abandonTimeout)
+	defer cancel()
+	err := p.mutex.Unlock(ctx)
+	if err != nil {
+		p.client.unanswered.Store(p.mutex, nil)
+	}
+	return err
+}
+
+// remove deletes the key that the Mutex has made, and no later one of this name. The end of
+// the session deletes it, too.
+func (p *etcdPlace) remove() error {
+	key := p.mutex.Key()
+	if key == "" || key == deletedKey {
+		return lock.ErrLost
 	}
 
 	asked := false
-	err := p.client.repeat(s.term.ctx, func(ctx context.Context) error {
-		answer, err := p.client.client.Txn(ctx).If(mine...).Then(clientv3.OpDelete(key)).Commit()
+	err := p.client.repeat(p.session.term.ctx, func(ctx context.Context) error {
+		answer, err := p.client.client.Txn(ctx).If(p.mutex.IsOwner()).Then(clientv3.OpDelete(key)).Commit()
 		if err == nil && !answer.Succeeded && !asked {
 			return lock.ErrLost
 		}
@@ -309,7 +266,7 @@ func (p *etcdPlace) leave() error {
 		return err
 	})
 
-	if err != nil && s.term.over() {
+	if err != nil && p.session.term.over() {
 		return lock.ErrLost
 	}
 	return err

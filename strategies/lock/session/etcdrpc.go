@@ -45,9 +45,9 @@ func (k *keepAlives) RecvMsg(m any) error {
 	sent, _, ok := k.sent.answer()
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()
-	s := k.client.session
+	s := k.client.sessions[clientv3.LeaseID(reply.ID)]
 	has := reply.TTL > 0 // else the server has not got the session
-	if ok && has && clientv3.LeaseID(reply.ID) == s.id {
+	if ok && has && s != nil {
 		s.term.proven(sent, time.Duration(reply.TTL)*time.Second)
 	}
 	return nil

@@ -36,7 +36,10 @@ const (
 	// abandonTimeout bounds how long a caller that gave up waits until its place is given
 	// up, which goes on after that.
 	abandonTimeout = 2 * time.Second
-	retryEvery     = 20 * time.Millisecond
+	// lookTimeout bounds how long one who does not wait for others looks for a server, or
+	// begins a session.
+	lookTimeout = 5 * time.Second
+	retryEvery  = 20 * time.Millisecond
 )
 
 // A client is a worker's session and what it does there.
@@ -203,6 +206,9 @@ type hold struct {
 	left   atomic.Bool // or is about to be
 }
 
+// errEmpty is the cause with which a term ends whose session a client ends at its last release.
+var errEmpty = errors.New("nothing is held in the session any more")
+
 // release does not wait for a connection that is lost: the place is then given
 // up beside the worker.
 func (h *hold) release(ctx context.Context) error {
@@ -210,7 +216,11 @@ func (h *hold) release(ctx context.Context) error {
 	defer cancel(nil)
 	// The wait also ends with the term, and when the servers no longer answer.
 	for _, other := range []context.Context{h.term.ctx, h.locker.silent()} {
-		defer context.AfterFunc(other, func() { cancel(context.Cause(other)) })()
+		defer context.AfterFunc(other, func() {
+			if cause := context.Cause(other); cause != errEmpty { // which is this release's own doing
+				cancel(cause)
+			}
+		})()
 	}
 
 	err := h.leave(ctx)

@@ -295,6 +295,13 @@ func onlyServerIsStopped(t *testing.T, b *bench) {
 	}
 }
 
+// A try whose term has ended meanwhile looks again.
+func tryLooksAgain(t *testing.T, b *bench) {
+	l := b.open(b.env())
+	l.client.(*zooClient).current().finish(lock.ErrLost)
+	b.release(testkit.Must(l.Try(t.Context(), name))(t))
+}
+
 // A worker whose session was revoked begins another.
 func revokedSession(t *testing.T, b *bench) {
 	l := b.open(b.env("ttl", "9s")) // of which it takes a third to notice
@@ -340,7 +347,7 @@ func TestFirstRequestIsRepeated(t *testing.T) {
 		return answers[calls-1]
 	}
 
-	err := repeatUntilKeyIsMade(t.Context(), concurrency.NewMutex(nil, name), lockMutex)
+	_, err := repeatUntilKeyIsMade(t.Context(), concurrency.NewMutex(nil, name), lockMutex)
 	if calls != 3 || !errors.Is(err, concurrency.ErrLocked) {
 		t.Errorf("after %d calls: %v", calls, err)
 	}

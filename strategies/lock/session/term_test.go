@@ -203,7 +203,8 @@ func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &etcdSession{id: 7, term: newTerm(time.Now(), agreed)}
 		late := lateStream{replies: make(chan *etcdserverpb.LeaseKeepAliveResponse, 1)}
-		stream, err := (&etcdClient{session: s}).timeKeepAlives(t.Context(), nil, nil, "/etcdserverpb.Lease/LeaseKeepAlive",
+		client := &etcdClient{sessions: map[clientv3.LeaseID]*etcdSession{s.id: s}}
+		stream, err := client.timeKeepAlives(t.Context(), nil, nil, "/etcdserverpb.Lease/LeaseKeepAlive",
 			func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 				return late, nil
 			})

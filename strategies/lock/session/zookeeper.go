@@ -73,8 +73,12 @@ type zooPlace struct {
 }
 
 // take implements place. It goes on after lost connections and sessions for as
-// long as it may wait.
+// long as it may wait, or for a moment if it does not wait for others.
 func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
+	waits := !until.IsZero()
+	if !waits {
+		until = time.Now().Add(lookTimeout)
+	}
 	silent := p.client.silent()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -86,7 +90,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 	for {
 		var seen line
 		err := p.calls.await(ctx, func() (err error) {
-			seen, err = p.look(!until.IsZero())
+			seen, err = p.look(waits)
 			return err
 		})
 
