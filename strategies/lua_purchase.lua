@@ -1,4 +1,4 @@
--- Before purchase_write: answer why not, if the listing is not there at that price or the buyer has not the coins.
+-- Answer why not, if the listing is not there at that price or the buyer has not the coins.
 local price = tonumber(ARGV[1])
 local score, funds = redis.pcall('ZSCORE', KEYS[4], ARGV[3]), redis.pcall('HGET', KEYS[2], 'funds')
 local failure = refused(score) or refused(funds)

@@ -230,6 +230,10 @@ func (s Spec) Strategy() Strategy { return s.strategy }
 // Elsewhere is that of its strategy.
 func (s Spec) Elsewhere() bool { return s.strategy.Elsewhere }
 
+// KeysUnknown reports whether a run may leave keys of which no more is known than that they
+// begin with the prefix: those of programs, and of locks with KeysBeginning.
+func (s Spec) KeysUnknown() bool { return s.Elsewhere() || s.lock.KeysBeginning }
+
 // Lock returns the lock that the spec names; false for a strategy that takes none.
 func (s Spec) Lock() (lock.Kind, bool) { return s.lock, s.strategy.Lock != "" }
 

@@ -41,6 +41,8 @@ type Strategy struct {
 	// Elsewhere says that programs of somebody else buy, whose commands nobody sees, on a
 	// server that is theirs alone.
 	Elsewhere bool
+	// Script is the text of an [OwnScript]; empty: it is none.
+	Script string
 	// Variants are the locks of a catalogue, with parameters of this strategy, that the
 	// fault scenarios run with, such as "fenced:fencing=on". It may be nil.
 	Variants func(Catalogue) []string

@@ -15,12 +15,10 @@ import (
 
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
-	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
@@ -29,6 +27,8 @@ type exploreFlags struct {
 	all          bool
 	limits       explore.Bounds // see bounds
 	replay       string
+	scripts      scriptFlags
+	catalogue    strategies.Catalogue
 	out          output
 }
 
@@ -57,6 +57,7 @@ func newExplore(p *program) *cobra.Command {
 		flags.StringSliceVar(&f.programs, "program", nil,
 			"`names` of programs, separated by commas (default all that can show something)")
 		flags.BoolVar(&f.all, "all", false, "explore the other programs even after one has shown harm")
+		f.scripts.add(flags)
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
@@ -71,6 +72,11 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	defer stop()
 
 	res := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: version()}
+	f.catalogue, res.Scripts, err = f.scripts.known(names)
+	if err != nil {
+		return err
+	}
+	p.passwords.hideInScripts(res.Scripts)
 	switch {
 	case f.replay != "" && len(names) > 0:
 		return usagef("--replay plays one schedule, whose token names the spec: leave SPEC out")
@@ -92,6 +98,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 		return err
 	}
 	for _, e := range chosen {
+		e.again = res.Again
 		res.Searches = append(res.Searches, e.search(ctx, p, *f)...)
 	}
 
@@ -114,7 +121,8 @@ func exploredBroken(res *findings.Explorations) (err error) {
 type exploration struct {
 	scheme   string
 	programs []trade
-	why      string // without programs: why it cannot be explored
+	again    func(findings.Exploration) string // the command that plays a schedule again
+	why      string                            // without programs: why it cannot be explored
 }
 
 // A trade is a market with the spec that trades in it.
@@ -154,7 +162,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 		}
 	}
 
-	schemes, err := fault.Schemes(catalogue.Full(), names...)
+	schemes, err := fault.Schemes(f.catalogue, names...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
@@ -179,7 +187,7 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 			continue
 		}
 
-		spec, err := m.Spec(catalogue.Full(), scheme.Spec.String())
+		spec, err := m.Spec(f.catalogue, scheme.Spec.String())
 		switch {
 		case err == nil:
 			e.programs = append(e.programs, trade{m, spec})
@@ -252,9 +260,10 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 func (e exploration) announcing(p *program, t trade) explore.Program {
 	program := t.program()
 	program.OnFound = func(f explore.Found) {
-		p.notice("%s, %s: %s, with %s and %s: marketsim explore --replay %s", e.scheme, t.Name, f.Harm,
-			english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""),
-			process.ShellLine(f.Token))
+		found := findings.Exploration{Scheme: e.scheme}
+		found.Token = f.Token
+		p.notice("%s, %s: %s, with %s and %s: %s", e.scheme, t.Name, f.Harm,
+			english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""), e.again(found))
 	}
 	program.OnProgress = func(soFar *explore.Report) {
 		p.progress("%s, %s: %s", e.scheme, t.Name, soFar.Progress())
@@ -268,11 +277,15 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	if err != nil {
 		return nil, err
 	}
+	_, _, err = f.scripts.known([]string{subject})
+	if err != nil {
+		return nil, err
+	}
 	m, known := suite.MarketNamed(name)
 	if !known {
 		return nil, fmt.Errorf("%q is no program of 'marketsim explore': a test has to play it", name)
 	}
-	spec, err := m.Spec(catalogue.Full(), subject)
+	spec, err := m.Spec(f.catalogue, subject)
 	if err != nil {
 		return nil, err
 	}

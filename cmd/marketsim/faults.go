@@ -13,11 +13,14 @@ import (
 	"github.com/marketsim/marketsim/internal/fault"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 type faultFlags struct {
 	scenarios, locks []string
+	scripts          scriptFlags
+	catalogue        strategies.Catalogue
 	add              string // the folder whose table is completed; empty: a new table is made
 	out              output
 }
@@ -37,6 +40,7 @@ func newFaults(p *program) *cobra.Command {
 			"`names` of scenarios, separated by commas (default all but those of a cluster)")
 		flags.StringSliceVar(&f.locks, "lock", nil, "more `SPEC`s of locks, under the strategy fine, or of strategies "+
 			"(default all, on a cluster watch, fine and lua)")
+		f.scripts.add(flags)
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.addFolder(flags, faultsFormats, faultsFile)
@@ -59,12 +63,12 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 	}
 
 	if len(locks) == 0 {
-		locks = fault.SchemeNames(catalogue.Full())
+		locks = fault.SchemeNames(f.catalogue)
 		if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return sc.OnCluster }) {
 			locks = []string{"watch", "fine", "lua"}
 		}
 	}
-	schemes, err = fault.Schemes(catalogue.Full(), locks...)
+	schemes, err = fault.Schemes(f.catalogue, locks...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
@@ -72,18 +76,25 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 }
 
 func (f *faultFlags) run(ctx context.Context, p *program) error {
+	known, scripts, err := f.scripts.known(f.locks)
+	if err != nil {
+		return err
+	}
+	f.catalogue = known
 	scenarios, schemes, err := f.chosen()
 	if err != nil {
 		return err
 	}
 	if f.add != "" { // the result has all, and what was asked for is played again
-		scenarios, schemes, err = new(faultFlags).chosen()
+		scenarios, schemes, err = (&faultFlags{catalogue: catalogue.Full()}).chosen()
 		if err != nil {
 			return err
 		}
 	}
 
 	res := fault.NewResult(version(), scenarios, schemes)
+	res.Manifest.Scripts = scripts
+	p.passwords.hideInScripts(scripts)
 	var before *findings.FaultTable // of --add
 	if f.add != "" {
 		before, err = f.completes(res)

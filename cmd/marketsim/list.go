@@ -28,6 +28,9 @@ func newList(p *program) *cobra.Command {
 		Use:  "list [NAME]",
 		Args: arguments(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "script" && !locks && !scenarios {
+				return p.listScript()
+			}
 			docs, err := listed(args, locks, scenarios)
 			if err != nil {
 				return err
@@ -240,6 +243,8 @@ func overview(c strategies.Catalogue) *view.Doc {
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
 		"Locks, as in fine:set-px or coarse:set-px+watchdog:poll=10ms: " + strings.Join(good, ", ") + ".",
 		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
+		"Of your own: exec:NAME is a program (run --exec), and script:NAME a Lua script (--script), of which " +
+			"'marketsim list script' prints one to start from.",
 		"'marketsim list NAME' describes one in full; --locks says what each lock promises, " +
 			"--scenarios what 'marketsim faults' can run.",
 	}}}}

@@ -283,6 +283,7 @@ func (p *program) commandLine() string {
 		switch {
 		case flag == "--exec", i > 0 && p.args[i-1] == "--exec":
 			arg = secretsPattern.ReplaceAllString(foldersPattern.ReplaceAllString(arg, "$1"), "$1...")
+		case flag == "--script", i > 0 && p.args[i-1] == "--script": // to be read again
 		case filepath.IsAbs(arg):
 			arg = filepath.Base(arg)
 		case filepath.IsAbs(value):

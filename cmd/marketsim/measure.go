@@ -337,6 +337,7 @@ func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Ma
 	m := runs.Manifest{
 		Version: version(),
 		Command: p.commandLine(),
+		Scripts: plan.scripts,
 		Config:  plan.config,
 		Seed:    plan.options.Seed,
 		Started: time.Now().UTC().Truncate(time.Second),

@@ -23,9 +23,9 @@ import (
 	"github.com/marketsim/marketsim/internal/load"
 	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/runs"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no other program's
@@ -36,6 +36,8 @@ type rowFlags struct {
 	strategies, mixes, rates []string
 	least                    int      // how many strategies the command takes at least
 	exec                     []string // strategies that are programs, NAME=COMMAND
+	scripts                  scriptFlags
+	scriptTexts              []stored.Script
 	catalogue                strategies.Catalogue
 	load                     result.Load
 	hold, rtt                time.Duration
@@ -55,7 +57,7 @@ type rowFlags struct {
 
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.strategies, "strategy", nil,
-		"more `SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
+		"more `SPEC`s to measure, separated by commas")
 }
 
 // addLoad adds the flags of a Load, except those of an open loop, and the one
@@ -63,6 +65,7 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil,
 		"`NAME=COMMAND` makes exec:NAME of a program that buys (see judge --help)")
+	f.scripts.add(flags)
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
 	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
@@ -92,10 +95,10 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, pointsOf func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.addPrograms(p); err != nil {
+		specs := slices.Concat(words(args), f.strategies)
+		if err := f.know(p, specs); err != nil {
 			return err
 		}
-		specs := slices.Concat(words(args), f.strategies)
 		if len(specs) < f.least {
 			return usagef("which strategies? give %s or more, as in '%s watch fine'; 'marketsim list' names them",
 				english.Plural(f.least, "SPEC", ""), cmd.CommandPath())
@@ -131,6 +134,7 @@ func (f *rowFlags) measures(
 // Nothing in it runs.
 type plan struct {
 	config   runs.Config                // the points of a round, and how many rounds there are
+	scripts  []stored.Script            // of the user's, that are strategies
 	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
 	options  load.Options               // the same for all rows; what is started is added later
 	server   serverPlan
@@ -140,17 +144,19 @@ type plan struct {
 	sloFails bool
 }
 
-// addPrograms collects what specs may name, which includes the programs of --exec.
-func (f *rowFlags) addPrograms(p *program) error {
-	f.catalogue = catalogue.Full()
+// know collects what specs may name, which includes scripts of --script and programs of --exec.
+func (f *rowFlags) know(p *program, specs []string) (err error) {
+	f.catalogue, f.scriptTexts, err = f.scripts.known(specs)
+	if err != nil {
+		return err
+	}
+
 	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
 		_, unknown := f.catalogue.Parse("exec:" + name)
 
-		// Commas separate SPECs.
-		bad := name == "" || unsafeInNames.MatchString(name) || strings.Contains(name, ",")
-		if bad || len(command) == 0 || unknown == nil {
+		if badName(name) || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
 		}
 		if _, err := exec.LookPath(command[0]); err != nil {
@@ -279,6 +285,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	config.Prefix = keys.Prefix()
 	p := &plan{
 		config:   config,
+		scripts:  f.scriptTexts,
 		specs:    specs,
 		options:  f.options,
 		server:   server,

@@ -160,6 +160,7 @@ func (s *passwords) hideIn(run *runs.Run) {
 	for _, text := range []*string{&m.Server, &m.ServerVersion, &m.Command, &m.Config.Prefix, &m.Config.Target} {
 		*text = s.hide(*text)
 	}
+	s.hideInScripts(m.Scripts)
 	for _, texts := range []map[string]string{m.ServerConfig, m.Config.LockServers} {
 		for name, text := range texts {
 			texts[name] = s.hide(text)

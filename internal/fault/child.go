@@ -27,12 +27,17 @@ import (
 type clientConfig struct {
 	Number int    // of the client, from 0
 	Scheme string // a spec
+	// Own is the strategy that is a script of the user's; the zero value: none is.
+	Own    ownScript
 	Prefix string
 
 	endpoints
 	wrongClock
 	habits
 }
+
+// ownScript is a script of the user's, with the name of its strategy.
+type ownScript struct{ Name, Text string }
 
 // endpoints are the servers that a client connects to.
 type endpoints struct {
@@ -250,6 +255,10 @@ func (c *child) open(config clientConfig, catalogue strategies.Catalogue) {
 
 	if config.Once {
 		catalogue.Locks = withoutWaiting(catalogue.Locks)
+	}
+	if config.Own.Text != "" {
+		own := strategies.OwnScript(config.Own.Name, config.Own.Text)
+		catalogue.Strategies = append(slices.Clone(catalogue.Strategies), own)
 	}
 	spec := must(catalogue.Parse(config.Scheme))
 	keys := must(market.NewKeys(config.Prefix))

@@ -211,6 +211,9 @@ func SchemeNames(c strategies.Catalogue) []string {
 
 // parse reads a scheme's name: a strategy, or a lock to be put under the strategy fine.
 func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
+	if slices.Contains(c.StrategyNames(), name) { // which may have a colon
+		return c.Parse(name)
+	}
 	known := slices.Concat(c.StrategyNames(), c.LockNames())
 	head, _, _ := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	switch at := slices.Index(known, head); {

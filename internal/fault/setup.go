@@ -164,6 +164,8 @@ func (s *setup) chooseServer(onCluster bool) {
 	}
 
 	s.config = clientConfig{Scheme: s.scheme.String()}
+	s.config.Own.Name = s.scheme.Strategy().Name
+	s.config.Own.Text = s.scheme.Strategy().Script
 	s.config.Market = endpointOf(s.server.Target)
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	if cluster := s.server.Cluster(); cluster != nil {

@@ -42,6 +42,8 @@ type Explorations struct {
 	Version  string        `json:"version"`          // marketsim's
 	Judged   bool          `json:"judged,omitempty"` // real programs were, on a real server
 	Searches []Exploration `json:"searches"`         // scheme by scheme
+	// Scripts are those of the user's that are schemes.
+	Scripts []stored.Script `json:"scripts,omitempty"`
 	// Asked are the flags of 'marketsim judge' without which a schedule is not played again
 	// as it was.
 	Asked []string `json:"asked,omitempty"`
@@ -104,7 +106,14 @@ func (r *Explorations) Again(e Exploration) string {
 		flags := append(slices.Clone(r.Asked), "--replay", e.Token)
 		return "marketsim judge " + process.ShellLine(flags...) + " -- " + e.Scheme
 	}
-	return "marketsim explore --replay " + process.ShellLine(e.Token)
+
+	words := []string{"marketsim", "explore", "--replay", e.Token}
+	for _, script := range r.Scripts {
+		if script.Name == e.Scheme {
+			words = append(words, "--script", script.Flag())
+		}
+	}
+	return process.ShellLine(words...)
 }
 
 // Concludes reports whether the search found harm, or came to the end of bounds

@@ -135,6 +135,7 @@ type FaultManifest struct {
 	// Libraries are the modules whose code was under test, with their versions.
 	// Older files have none.
 	Libraries map[string]string `json:"libraries,omitempty"`
+	Scripts   []stored.Script   `json:"scripts,omitempty"` // of the user's, that are schemes
 }
 
 // ScenarioInfo is a scenario as it is stored.

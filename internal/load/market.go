@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,6 +209,9 @@ func (m *measurement) remove(ctx context.Context) error {
 
 	_, last := m.ledgers()
 	err := m.market.remove(ctx, last)
+	if err == nil && m.Subject.KeysUnknown() {
+		err = m.market.removeUnnamed(ctx)
+	}
 	switch {
 	case err != nil && m.Private:
 		return nil // the server ends with its keys
@@ -234,6 +238,21 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 		made.Items = max(last, made.Items)
 		_, err = marketstore.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
 		return err
+	})
+}
+
+// removeUnnamed deletes every key that begins with the prefix, after the market is removed:
+// a program, or a lock of the user's, makes keys of which nobody knows more.
+func (m *rowMarket) removeUnnamed(ctx context.Context) error {
+	return m.onServer(ctx, removeTimeout, func(ctx context.Context, conn *redisconn.Conn) error {
+		literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+		found := conn.Scan(ctx, 0, literal.Replace(m.Keys.Prefix())+"*", 1000).Iterator()
+		for found.Next(ctx) {
+			if err := conn.Unlink(ctx, found.Val()).Err(); err != nil {
+				return err
+			}
+		}
+		return found.Err()
 	})
 }
 

@@ -40,6 +40,7 @@ type Manifest struct {
 	// The settings that matter to the numbers, where readable.
 	ServerConfig map[string]string `json:"server_config"`
 	Command      string            `json:"command"` // as typed, secrets removed
+	Scripts      []stored.Script   `json:"scripts,omitempty"`
 	Config       Config            `json:"config"`
 	Seed         uint64            `json:"seed"`
 	Started      time.Time         `json:"started"`

@@ -32,10 +32,10 @@ var rooms = []struct {
 	{"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
-	{"bench", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6}, {"internal/compare", 6},
+	{"bench/result", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6}, {"internal/compare", 6},
 
 	// How it is shown and run.
-	{"internal/view", 7}, {"cmd", 8},
+	{"internal/view", 7}, {"bench", 8}, {"cmd", 8},
 }
 
 func floorOf(folder string) (floor int, found bool) {

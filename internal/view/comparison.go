@@ -10,6 +10,9 @@ import (
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
+// ComparisonHeading is that of the block with what compares strategies.
+const ComparisonHeading = "Comparison"
+
 func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	if len(all) == 0 {
 		return nil
@@ -18,7 +21,7 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	note := fmt.Sprintf("purchases/s of a over those of b, divided inside each round: the median and its interval "+
 		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.",
 		percent(all[0].Confidence), ratio(1/most), ratio(most))
-	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
+	return []Block{{Heading: ComparisonHeading, Table: ComparisonTable(all), Note: []string{note}}}
 }
 
 // ComparisonTable is what is known about each pair: verdict, ratio and

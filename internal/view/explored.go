@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -21,7 +22,7 @@ func Explored(r *findings.Explorations) *Doc {
 	takenForGranted := "marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."
 	d := &Doc{
 		Title:    fmt.Sprintf("Every schedule: %s of %s", searches(o.concluded), count(len(o.harmed), "scheme")),
-		Facts:    append([]string{takenForGranted}, r.Notes...),
+		Facts:    slices.Concat([]string{takenForGranted}, r.Notes, mapped(r.Scripts, stored.Script.String)),
 		Findings: exploredFindings(r, o),
 	}
 	if r.Judged {

@@ -22,6 +22,7 @@ func Faults(f *findings.FaultTable) *Doc {
 		Findings: faultFindings(f),
 	}
 	d.Facts = append(d.Facts, paired(m.Libraries)...)
+	d.Facts = append(d.Facts, mapped(m.Scripts, stored.Script.String)...)
 	if n := f.Kept(); n > 0 {
 		d.Facts = append(d.Facts, count(n, "finding")+
 			" kept from an earlier run, because this machine lacks what they need")

@@ -71,6 +71,7 @@ func facts(run *runs.Run) []string {
 	if len(m.Config.LockServers) > 0 {
 		all = append(all, "Servers of locks: "+strings.Join(paired(m.Config.LockServers), ", "))
 	}
+	all = append(all, mapped(m.Scripts, stored.Script.String)...)
 	if m.Command != "" {
 		all = append(all, m.Command)
 	}

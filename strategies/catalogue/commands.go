@@ -82,6 +82,9 @@ func Commands(specs ...strategies.Spec) []string {
 		kind, _ := spec.Lock()
 		lockName, _, _ := strings.Cut(kind.Name, "+")
 		texts = append(texts, commands[spec.Strategy().Name])
+		if spec.Strategy().Script != "" {
+			texts = append(texts, scripts) // what it calls itself is seen when it is tried
+		}
 		if kind.Needs == "" {
 			texts = append(texts, commands[lockName])
 		}

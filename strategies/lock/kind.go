@@ -32,9 +32,12 @@ type Kind struct {
 	// Refuses parameters that are valid alone but not together; may be nil.
 	Check func(param.Values) error
 	// That it may leave in Redis, given the key of its name; nil: just that one.
-	Keys     func(key string) []string
-	Needs    Need
-	Commands []Command // those that it sends with some parameters and that not every server has
+	Keys func(key string) []string
+	// KeysBeginning says that all its keys begin with the one of its name, and that Keys may not
+	// name them all.
+	KeysBeginning bool
+	Needs         Need
+	Commands      []Command // those that it sends with some parameters and that not every server has
 	// Shares says that its Lockers are SharedLockers; Promises.Shared, that readers and
 	// writers exclude each other.
 	Shares   bool

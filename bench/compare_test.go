@@ -1,0 +1,109 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify/locktest"
+)
+
+var (
+	oneEach = result.Mix{Sellers: 1, Buyers: 1}
+	short   = bench.Options{Duration: 60 * time.Millisecond, Rounds: 9}
+)
+
+// openNX opens a lock whose holder works for some time, and keeps a second key.
+func openNX(work time.Duration) locktest.Open {
+	return func(_ context.Context, w locktest.Worker) (locktest.Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			err := rdb.SetArgs(ctx, name, w.Number, redis.SetArgs{Mode: "NX", TTL: w.TTL}).Err()
+			if err != nil {
+				return nil, err
+			}
+			return func(context.Context) error {
+				time.Sleep(work)
+				rdb.Set(context.Background(), name+":last", w.Number, 0)
+				return rdb.Del(context.Background(), name).Err()
+			}, nil
+		}, rdb, nil
+	}
+}
+
+// TestCompareLock: a lock that is much slower than SET NX PX is found to be, on a server of
+// the user's, on which nothing of it is left.
+func TestCompareLock(t *testing.T) {
+	t.Parallel()
+	server := testkit.Local(t)
+	o := short
+	o.URL = "redis://:" + server.Target.Password + "@" + server.Target.Addr
+	c := testkit.Must(bench.CompareLock(t.Context(), openNX(5*time.Millisecond), oneEach, o))(t)
+
+	if len(c.Rows) != 27 {
+		t.Fatalf("%d rows, want 9 rounds of 3", len(c.Rows))
+	}
+	for _, row := range c.Rows {
+		if !row.Audit.OK || row.Bought == 0 && !strings.HasPrefix(row.Strategy, "fine:mine") {
+			t.Errorf("%s bought %d: %+v", row.Name(), row.Bought, row.Audit)
+		}
+	}
+	if !strings.Contains(c.String(), c.Verdict) || !strings.Contains(c.String(), "fine:mine") {
+		t.Errorf("%q is printed as\n%s", c.Verdict, c)
+	}
+	// A busy machine, or rows without a purchase, may leave it undecided.
+	if verdicts := []string{"slower", "not decided"}; !slices.Contains(verdicts, c.Verdict) || c.Ratio > 1 {
+		t.Errorf("%s, %v times: want one of %q", c.Verdict, c.Ratio, verdicts)
+	}
+	if c.Verdict == "slower" && !(c.Low <= c.Ratio && c.Ratio <= c.High && c.High < 1) {
+		t.Errorf("slower: %v from %v to %v", c.Ratio, c.Low, c.High)
+	}
+	if left := testkit.Dial(t, server).Keys(t.Context(), "*").Val(); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestComparePurchaserThatIsWrong: a market that is wrong decides nothing, and says so.
+func TestComparePurchaserThatIsWrong(t *testing.T) {
+	t.Parallel()
+	spec := testkit.Must(strategies.Builtin().Parse("unsafe"))(t)
+	o := short
+	o.Load = result.Load{Hot: 1, HoldMS: 1}
+	c := testkit.Must(bench.ComparePurchaser(t.Context(), spec.OpenFor, result.Mix{Buyers: 4}, o))(t)
+	if c.Verdict != "not decided" || c.Reason == "" || !strings.Contains(c.String(), "AUDIT FAILED") {
+		t.Errorf("%s, %q:\n%s", c.Verdict, c.Reason, c)
+	}
+}
+
+// TestCompareRefuses what decides nothing, and ends when it is interrupted.
+func TestCompareRefuses(t *testing.T) {
+	t.Parallel()
+	fewer, kept := short, short
+	fewer.Rounds, kept.Keep = 3, true
+	for _, o := range []bench.Options{fewer, kept} {
+		if _, err := bench.CompareLock(t.Context(), openNX(0), oneEach, o); !errors.Is(err, bench.ErrPoint) {
+			t.Errorf("%+v: %v, want %v", o, err, bench.ErrPoint)
+		}
+	}
+
+	broken := errors.New("broken")
+	open := func(context.Context, locktest.Worker) (locktest.Lock, io.Closer, error) { return nil, nil, broken }
+	if _, err := bench.CompareLock(t.Context(), open, oneEach, short); !errors.Is(err, broken) {
+		t.Errorf("%v, want %v", err, broken)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := bench.CompareLock(over, openNX(0), oneEach, short); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+}

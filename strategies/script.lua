@@ -1,0 +1,19 @@
+-- A purchase in one script. marketsim --script NAME=FILE makes the strategy script:NAME of such a file; its listings are
+-- those of lua, whose own script this is: copy it, and change what you like.
+--
+-- It is given
+--   KEYS[1]  the account of the seller, a hash whose field funds has the coins
+--   KEYS[2]  the account of the buyer
+--   KEYS[3]  the inventory of the buyer, a set of items
+--   KEYS[4]  the market, a sorted set of listings with their prices as scores
+--   ARGV[1]  the price at which the buyer orders
+--   ARGV[2]  the item
+--   ARGV[3]  its listing in the market
+-- and uses no other key. It answers
+--   1                     the coins went from KEYS[2] to KEYS[1], and the item from KEYS[4] to KEYS[3]
+--   'not_listed'          the listing is not there; nothing was written, as with the next two
+--   'price_changed'       it has another price
+--   'insufficient_funds'  the buyer has fewer coins
+--   an error              the order was not applied if it ends in "(nothing was written)", else nobody knows
+-- Any other answer is a mistake of the script, and ends a run.
+
