@@ -22,8 +22,7 @@ func newRun(p *program) *cobra.Command {
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
-		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
-		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
+		f.addOpenLoop(flags)
 		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
 	})
 
@@ -39,10 +38,14 @@ func newRun(p *program) *cobra.Command {
 func newCompare(p *program) *cobra.Command {
 	f := rowFlags{least: 2}
 	cmd := &cobra.Command{Use: "compare SPEC SPEC..."}
-	group(cmd, "Load", f.addLoad)
+	group(cmd, "Load", func(flags *pflag.FlagSet) {
+		f.addLoad(flags)
+		f.addOpenLoop(flags)
+	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		// Two strategies take less than three minutes.
 		f.addMeasuring(flags, 5*time.Second, load.DefaultWarmup, 0)
+		f.addMetrics(flags)
 	})
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {

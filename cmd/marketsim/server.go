@@ -36,7 +36,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "redis", "",
 		"`URL` of your server or of a node of your cluster: redis://, rediss://, unix:// (default $REDIS_URL)")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` that holds its password (default $REDIS_PASSWORD)")
-	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of the authorities that rediss:// trusts (default the system's)")
+	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of who signs for rediss:// (default the system's authorities)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` of the client certificate for rediss://")
 	flags.StringVar(&f.tls.Key, "key", "", "PEM `file` of the client certificate's key")
 	flags.StringVar(&f.tls.ServerName, "sni", "", "`name` in the server's certificate (default the URL's host)")

@@ -181,6 +181,23 @@ func compared() *runs.Run {
 	return r
 }
 
+// comparedByMetrics is a comparison of fine with lua by four metrics, in ten rounds: by one
+// it is better, by one worse, by one no different, and one has no ratio.
+func comparedByMetrics() *runs.Run {
+	r := run(10, points([]string{"fine", "lua", "fine#2"}, at(5, 5)), func(point, trial int) float64 {
+		return []float64{300, 900, 300}[point] + float64(trial%3)
+	})
+	r.Manifest.Config.Margin = new(0.05)
+	r.Manifest.Config.Metrics = []string{"purchases_per_second", "wait_ms_p99", "server_us", "retries_per_purchase"}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Strategy == "lua" {
+			row.Retries = 0
+			row.ServerCPU = new(*row.ServerCPU * 4)
+		}
+	}
+	return r
+}
+
 // swept is a sweep over clients and hold, where fine passes watch from 8 clients on.
 func swept() *runs.Run {
 	var places []result.Point

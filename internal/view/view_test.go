@@ -36,6 +36,7 @@ func docs() map[string]*view.Doc {
 	return map[string]*view.Doc{
 		"reproduce": view.Run(reproduced()),
 		"compare":   view.Run(compared()),
+		"metrics":   view.Run(comparedByMetrics()),
 		"sweep":     view.Run(swept()),
 		"open":      view.Run(open()),
 		"faults":    view.Faults(faults()),
