@@ -43,7 +43,8 @@ type rowFlags struct {
 	trials   int
 	margin   string   // not empty: the command compares
 	metrics  []string // by which it does; none: purchases/s
-	sloFails bool     // a missed SLO is a failure
+	verdict  verdict
+	sloFails bool // a missed SLO is a failure
 
 	axes       []runs.Axis // of a sweep
 	reproduces []string    // tables of the book
@@ -55,7 +56,7 @@ type rowFlags struct {
 
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.strategies, "strategy", nil,
-		"more `SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
+		"more `SPEC`s to measure, separated by commas")
 }
 
 // addLoad adds the flags of a Load, except those of an open loop, and the one
@@ -138,6 +139,7 @@ type plan struct {
 	drawn    bool                   // the prefix was drawn at random: nobody else uses it
 	changed  func(flag string) bool // whether a flag was given
 	sloFails bool
+	strict   bool // what is not decided is a failure
 }
 
 // addPrograms collects what specs may name, which includes the programs of --exec.
@@ -254,8 +256,8 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := runs.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
 	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(drawnPrefix+"%08x}:", rand.Uint32())))
-	if err == nil && f.margin != "" {
-		err = f.compares(cmd, &config)
+	if err == nil {
+		err = f.judges(cmd, &config)
 	}
 	if err != nil {
 		return nil, err
@@ -286,6 +288,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		drawn:    f.prefix == "",
 		changed:  cmd.Flags().Changed,
 		sloFails: f.sloFails,
+		strict:   f.verdict.strict,
 	}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil

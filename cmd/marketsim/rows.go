@@ -31,6 +31,7 @@ func newRun(p *program) *cobra.Command {
 		flags.StringVar(&f.options.History, "history", "",
 			"`folder` into which every operation is recorded, for 'marketsim check'")
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
+		f.addThresholds(flags)
 	})
 	return f.measures(p, cmd, f.points)
 }
@@ -46,6 +47,7 @@ func newCompare(p *program) *cobra.Command {
 		// Two strategies take less than three minutes.
 		f.addMeasuring(flags, 5*time.Second, load.DefaultWarmup, 0)
 		f.addMetrics(flags)
+		f.addThresholds(flags)
 	})
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {

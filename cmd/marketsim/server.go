@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/internal/backend"
@@ -45,8 +44,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 // addPrivate adds the flags of add, and those of servers that marketsim starts
 // if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
-	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
-		english.WordSeries(append([]string{string(backend.OriginURL)}, private()...), "or")+" (default the first that works)")
+	flags.StringVar(&f.choice, "backend", "", "`kind` of server: "+
+		strings.Join(append([]string{string(backend.OriginURL)}, private()...), ", ")+" (default the first found)")
 	f.add(flags)
 	flags.StringSliceVar(&f.redlock, "redlock", nil,
 		"`URLs` of your masters for the lock redlock (default five private ones)")

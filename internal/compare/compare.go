@@ -22,6 +22,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -162,7 +163,7 @@ func Of(run *runs.Run) []Comparison {
 		for _, place := range c.Places() {
 			for _, ab := range Pairs(c) {
 				pair := Comparison{A: ab[0], B: ab[1], Place: place, Metric: m, Confidence: each}
-				all = append(all, rows.compare(pair, c))
+				all = append(all, rows.compare(pair, c.Trials, *c.Margin))
 			}
 		}
 		doubt(all[first:])
@@ -171,33 +172,40 @@ func Of(run *runs.Run) []Comparison {
 }
 
 // compare fills in what the rounds of a plan say of a pair.
-func (all rounds) compare(c Comparison, plan runs.Config) Comparison {
+func (all rounds) compare(c Comparison, trials int, margin float64) Comparison {
 	p := pair{Comparison: c}
-	for round := 1; round <= plan.Trials; round++ {
+	for round := 1; round <= trials; round++ {
 		p.add(all[rowKey{c.A, c.Place, round}], all[rowKey{c.B, c.Place, round}])
 	}
-	return p.judge(plan.Trials, *plan.Margin)
+	return p.judge(trials, margin)
 }
 
 // doubt makes all comparisons by a metric undecided if a strategy differs from itself.
 func doubt(all []Comparison) {
+	reason := unlikeItself(all)
+	if reason == "" {
+		return
+	}
+	for i := range all {
+		all[i].Verdict = Undecided
+		all[i].Reason = reason
+	}
+}
+
+// unlikeItself says which strategy differs from itself, and where; empty: none does.
+func unlikeItself(all []Comparison) string {
 	for _, c := range all {
 		spec := result.Point{Strategy: c.A}.Spec()
 		same := spec == result.Point{Strategy: c.B}.Spec()
-		if !same || !c.Verdict.Differs() {
-			continue
+		switch {
+		case !same || !c.Verdict.Differs():
+		case c.OfPurchases():
+			return fmt.Sprintf("%s was %s than itself at %s", spec, c.Verdict, c.Place)
+		default:
+			return fmt.Sprintf("%s had a %s %s than itself at %s", spec, c.Verdict, c.Metric.Short, c.Place)
 		}
-
-		reason := fmt.Sprintf("%s was %s than itself at %s", spec, c.Verdict, c.Place)
-		if !c.OfPurchases() {
-			reason = fmt.Sprintf("%s had a %s %s than itself at %s", spec, c.Verdict, c.Metric.Short, c.Place)
-		}
-		for i := range all {
-			all[i].Verdict = Undecided
-			all[i].Reason = reason
-		}
-		return
 	}
+	return ""
 }
 
 type pair struct {
@@ -275,17 +283,8 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 		c.Low, c.High = math.Exp(i.Low), math.Exp(i.High)
 	}
 
-	disturbed := len(c.Disturbed)
-	switch {
-	case disturbed > 0 && !i.Known():
-		c.Reason = fmt.Sprintf("%s in %d of %d rounds", Disturbance(c.Disturbed), disturbed, planned)
-	case i.N+disturbed < planned:
-		c.Reason = fmt.Sprintf("%d of %d rounds", i.N, planned)
-	case p.noRatio != "":
-		c.Reason = p.noRatio
-	case !i.Known():
-		c.Reason = fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*c.Confidence)
-	default:
+	c.Reason = cmp.Or(p.noRatio, tooFew(i, c.Disturbed, planned, c.Confidence))
+	if c.Reason == "" {
 		c.Verdict = c.verdict(margin)
 	}
 
@@ -293,6 +292,20 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 		c.Ratio, c.Low, c.High = nan, nan, nan
 	}
 	return c
+}
+
+// tooFew says why rounds do not decide, of which some were disturbed; empty: they may.
+func tooFew(i Interval, disturbed []float64, planned int, confidence float64) string {
+	n := len(disturbed)
+	switch {
+	case n > 0 && !i.Known():
+		return fmt.Sprintf("%s in %d of %d rounds", Disturbance(disturbed), n, planned)
+	case i.N+n < planned:
+		return fmt.Sprintf("%d of %d rounds", i.N, planned)
+	case !i.Known():
+		return fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*confidence)
+	}
+	return ""
 }
 
 // known is the median of values; NaN if one is not known.

@@ -54,12 +54,14 @@ func TestEachMetricHasItsVerdict(t *testing.T) {
 			p99.MedianB != 4 || math.Abs(p99.Confidence-(1-0.05/3)) > 1e-12 || p99.Rounds != 7 {
 			t.Errorf("%v times the p99: %+v, want %s", times, p99, want)
 		}
-		if back := p99.Reversed(); back.Verdict.Differs() != p99.Verdict.Differs() || back.Verdict == p99.Verdict && want != NoDifference {
-			t.Errorf("%s reversed is %s", p99.Verdict, back.Verdict)
+		opposite := map[Conclusion]Conclusion{Lower: Higher, Higher: Lower, NoDifference: NoDifference}[want]
+		if back := p99.Reversed(); back.Verdict != opposite || math.Abs(back.Ratio*times-1) > 1e-9 {
+			t.Errorf("reversed it is %+v, want %s", back, opposite)
 		}
-		if others := []Conclusion{find(t, run, "purchases/s").Verdict, find(t, run, "avg-wait").Verdict}; others[0] != NoDifference ||
-			others[1] != NoDifference {
-			t.Errorf("what is the same is %s", others)
+		for _, same := range []string{"purchases/s", "avg-wait"} {
+			if got := find(t, run, same); got.Verdict != NoDifference {
+				t.Errorf("%s: %+v", same, got)
+			}
 		}
 	}
 }

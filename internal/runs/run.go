@@ -16,7 +16,7 @@ import (
 )
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
-// metrics that it compares. Read takes what was stored since oldestSchema.
+// metrics that it compares, and its thresholds. Read takes what was stored since oldestSchema.
 const (
 	Schema       = 3
 	oldestSchema = 2
@@ -60,9 +60,10 @@ type Config struct {
 	// nil: nothing is compared.
 	Margin *float64 `json:"margin,omitempty"`
 	// Metrics are what is compared, by the names of the CSV; nil: purchases/s.
-	Metrics    []string `json:"metrics,omitempty"`
-	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
-	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	Metrics    []string    `json:"metrics,omitempty"`
+	Thresholds []Threshold `json:"thresholds,omitempty"` // that rows must meet
+	Axes       []Axis      `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
+	Reproduces []string    `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
 	// SLOMS is after how many ms an order of an open loop is late; 0: only those
 	// that bought nothing are.
 	SLOMS  float64 `json:"slo_ms,omitempty"`
@@ -191,8 +192,9 @@ const (
 func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, "") }
 
 // Read reads what Write stored, in this schema or an older one, as if it had been stored in
-// this one. It refuses what Write would not have stored: a later schema, an unknown status, a row that is there twice, a mix without sellers or buyers,
-// a negative number, and trailing data.
+// this one. It refuses what Write would not have stored: a later schema, an unknown status,
+// a row that is there twice, a mix without sellers or buyers, a negative number, and
+// trailing data.
 func Read(r io.Reader) (*Run, error) {
 	var res Run
 	err := stored.Decode(r, &res, "marketsim run --out DIR")

@@ -198,6 +198,23 @@ func comparedByMetrics() *runs.Run {
 	return r
 }
 
+// limited is a run of fine and lua with thresholds that are met, broken and not decided.
+func limited() *runs.Run {
+	r := run(9, points([]string{"fine", "lua"}, at(5, 5)), func(point, trial int) float64 {
+		return []float64{300, 600}[point] + 10*float64(trial%3)
+	})
+	for _, text := range []string{
+		"p99<=11ms", "avg-wait<=10ms", "purchases/s>=0.95*first", "purchases/s>=310", "late<=1%",
+	} {
+		threshold, err := runs.ParseThreshold(text)
+		if err != nil {
+			panic(err)
+		}
+		r.Manifest.Config.Thresholds = append(r.Manifest.Config.Thresholds, threshold)
+	}
+	return r
+}
+
 // swept is a sweep over clients and hold, where fine passes watch from 8 clients on.
 func swept() *runs.Run {
 	var places []result.Point

@@ -24,12 +24,13 @@ type NamedRun struct {
 // a sweep, what is faster, and all rows.
 func Run(run *runs.Run) *Doc {
 	compared := compare.Of(run)
-	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared)}
+	checks := compare.CheckThresholds(run)
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared, checks)}
 	for _, f := range Figures(run) {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
-	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared),
-		rowBlocks(run))
+	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), thresholdBlocks(checks),
+		comparisonBlocks(run, compared), rowBlocks(run))
 	return d
 }
 
@@ -87,9 +88,10 @@ const mostFindings = 3 // how many stand at the head of a report
 
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
-// runFindings are what a reader must know first: what went wrong, then what was found.
-func runFindings(run *runs.Run, compared []compare.Comparison) []string {
-	all := wrong(run)
+// runFindings are what a reader must know first: which thresholds are not met, what went
+// wrong, then what was found.
+func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.Check) []string {
+	all := slices.Concat(unmet(checks), wrong(run), met(checks))
 	disturbance := disturbed(run, compared)
 	if disturbance != "" {
 		all = append(all, disturbance)
