@@ -61,7 +61,7 @@ func (o *output) add(flags *pflag.FlagSet, formats []string) {
 func (o *output) addFolder(flags *pflag.FlagSet, formats []string, file string) {
 	o.add(flags, formats)
 	o.file = file
-	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws everything else")
+	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", which 'marketsim report' draws")
 	flags.BoolVar(&o.force, "force", false, "let --out replace a "+file+" that is there already")
 }
 

@@ -9,10 +9,11 @@
 // # Exit codes
 //
 //	0    fine
-//	1    the environment failed: no server, a server that died, no time for a check; what was measured is kept
+//	1    the environment failed: no server, a server that died, no time for a check; what was measured is kept; with
+//	     --strict a threshold was not decided
 //	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
-//	3    the audit or the check of a history found a violation, a lock broke a promise that it made, or with --slo-fails
-//	     too many orders were late
+//	3    the audit or the check of a history found a violation, a lock broke a promise that it made, rows broke a
+//	     --threshold, or with --slo-fails too many orders were late
 //	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
 //
 // Where several hold, the first of 3, 2, 1 and 130 counts.

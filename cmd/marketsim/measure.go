@@ -75,6 +75,9 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		if plan.sloFails {
 			wrong = errors.Join(wrong, missed(run))
 		}
+		broken, undecided := p.checkThresholds(run, plan.strict)
+		wrong = errors.Join(wrong, broken)
+		failure = errors.Join(undecided, failure)
 	}
 	return errors.Join(wrong, failure, finished)
 }

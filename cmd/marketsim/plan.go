@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,8 +43,10 @@ type rowFlags struct {
 
 	options  load.Options
 	trials   int
-	margin   string // not empty: the command compares
-	sloFails bool   // a missed SLO is a failure
+	margin   string   // not empty: the command compares
+	metrics  []string // by which it does; none: purchases/s
+	verdict  verdict
+	sloFails bool // a missed SLO is a failure
 
 	axes       []runs.Axis // of a sweep
 	reproduces []string    // tables of the book
@@ -80,9 +81,9 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
-	usage := "`rounds`, 1 or a multiple of 3 from 6, each in a new order"
+	usage := "`rounds`, 1 or at least 6, each in a new order"
 	if trials == 0 {
-		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as verdicts take)"
+		usage = "`rounds`, as many as all intervals take (default 9 or more)"
 		flags.StringVar(&f.margin, "margin", "5%", "`ratios` within this of 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
@@ -142,6 +143,7 @@ type plan struct {
 	drawn    bool                   // the prefix was drawn at random: nobody else uses it
 	changed  func(flag string) bool // whether a flag was given
 	sloFails bool
+	strict   bool // what is not decided is a failure
 }
 
 // know collects what specs may name, which includes scripts of --script and programs of --exec.
@@ -260,8 +262,8 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := runs.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
 	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(drawnPrefix+"%08x}:", rand.Uint32())))
-	if err == nil && f.margin != "" {
-		err = f.compares(cmd, &config)
+	if err == nil {
+		err = f.judges(cmd, &config)
 	}
 	if err != nil {
 		return nil, err
@@ -293,6 +295,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		drawn:    f.prefix == "",
 		changed:  cmd.Flags().Changed,
 		sloFails: f.sloFails,
+		strict:   f.verdict.strict,
 	}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
@@ -303,14 +306,13 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	return p, p.checkPoints()
 }
 
-// checkTrials refuses numbers of rounds that tell no more than fewer, and a market that
+// checkTrials refuses numbers of rounds that tell no more than one, and a market that
 // is kept where there are several, or where its server ends with the run.
 func (p *plan) checkTrials() error {
 	trials := p.config.Trials
-	inRounds := trials >= 6 && trials <= runs.MostTrials && trials%3 == 0
-	if trials != 1 && !inRounds {
-		return usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
-			"no 95%% interval, and between two multiples it does not become narrower", trials, runs.MostTrials)
+	fewest := compare.Fewest(1)
+	if trials != 1 && (trials < fewest || trials > runs.MostTrials) {
+		return usagef("--trials %d: give 1, or %d to %d: fewer rounds have no 95%% interval", trials, fewest, runs.MostTrials)
 	}
 	if p.options.Keep && (len(p.config.Points)*trials != 1 || p.options.Private) {
 		return usagef("--keep leaves one market on a server that outlives the run: " +
@@ -340,30 +342,6 @@ func (p *plan) checkPoints() error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// compares sets the margin and, by default, the rounds. It refuses too few
-// rounds for verdicts on all pairs.
-func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
-	number, isPercent := strings.CutSuffix(f.margin, "%")
-	percent, err := strconv.ParseFloat(number, 64)
-	inRange := percent >= 0 && percent < 100 // NaN is not
-	if err != nil || !isPercent || !inRange {
-		return usagef("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)
-	}
-	config.Margin = new(percent / 100)
-
-	pairs := len(compare.Pairs(*config)) * len(config.Places())
-	fewest := max(6, compare.Fewest(pairs))
-	fewest = (fewest + 2) / 3 * 3 // the next multiple of 3, see checkTrials
-	switch {
-	case !cmd.Flags().Changed("trials"):
-		f.trials = max(9, fewest)
-	case f.trials < fewest:
-		return usagef("--trials %d: verdicts on %s take %d rounds or more: "+
-			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)
 	}
 	return nil
 }

@@ -141,7 +141,10 @@ func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...
 func TestComparedRounds(t *testing.T) {
 	for _, c := range []struct {
 		strategies, trials, want int
-	}{{2, 0, 9}, {2, 6, 6}, {2, 12, 12}, {2, 8, 0}, {2, 3, 0}, {2, 1, 0}, {3, 6, 0}, {3, 0, 9}, {20, 0, 12}, {20, 9, 0}} {
+	}{
+		{2, 0, 9}, {2, 6, 6}, {2, 12, 12}, {2, 8, 8}, {2, 3, 0}, {2, 1, 0}, {3, 6, 0}, {3, 7, 7}, {3, 0, 9}, {20, 0, 10},
+		{20, 9, 0},
+	} {
 		var args []string
 		if c.trials != 0 {
 			args = []string{"--trials", fmt.Sprint(c.trials)}

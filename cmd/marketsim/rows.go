@@ -22,8 +22,7 @@ func newRun(p *program) *cobra.Command {
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
-		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
-		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
+		f.addOpenLoop(flags)
 		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
 	})
 
@@ -32,6 +31,7 @@ func newRun(p *program) *cobra.Command {
 		flags.StringVar(&f.options.History, "history", "",
 			"`folder` into which every operation is recorded, for 'marketsim check'")
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
+		f.addThresholds(flags)
 	})
 	return f.measures(p, cmd, f.points)
 }
@@ -39,10 +39,15 @@ func newRun(p *program) *cobra.Command {
 func newCompare(p *program) *cobra.Command {
 	f := rowFlags{least: 2}
 	cmd := &cobra.Command{Use: "compare SPEC SPEC..."}
-	group(cmd, "Load", f.addLoad)
+	group(cmd, "Load", func(flags *pflag.FlagSet) {
+		f.addLoad(flags)
+		f.addOpenLoop(flags)
+	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		// Two strategies take less than three minutes.
 		f.addMeasuring(flags, 5*time.Second, load.DefaultWarmup, 0)
+		f.addMetrics(flags)
+		f.addThresholds(flags)
 	})
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {

@@ -1,17 +1,19 @@
 // Package compare says what is known about the difference between rows, and no more:
 // medians with intervals, and one of the words faster, slower, no difference and not
-// decided. It reads stored results, and nothing in it measures.
+// decided. Of another number than purchases/s it says lower or higher. It reads stored
+// results, and nothing in it measures.
 //
 // What slows the machine down hits both rows of a pair alike. [Of] therefore divides
 // inside a round, and takes the median of these ratios. The interval of that median
-// assumes only that rounds are independent of each other. Of m comparisons each has a
-// confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
+// assumes only that rounds are independent of each other. Of m comparisons, one for each
+// pair, place and metric, each has a confidence of 1-0.05/m, so that with 95% all of them
+// hold at once (Bonferroni): that holds, too, of metrics that go together, as p50 and p99.
 //
 // A round that other processes disturbed, see [result.Row.Disturbed], is left out, whatever
 // its ratio: that is decided by what they took, and not by what was found.
 //
 // If a strategy is found faster or slower than itself, nothing in the run is decided:
-// the cause may have made other differences too. The number of rounds is fixed before the
+// the cause may have made other differences too. So it is for each metric. The number of rounds is fixed before the
 // first: measuring until a difference appears finds one.
 //
 // On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies
@@ -20,26 +22,26 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-
-	"golang.org/x/perf/benchmath"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
-// A Comparison is what is known about the purchases/s of A over those of B, in one place.
+// A Comparison is what is known about a metric of A over that of B, in one place.
 type Comparison struct {
-	A, B  string
-	Place string // as result.Point.Place
+	A, B   string
+	Place  string // as result.Point.Place
+	Metric runs.JudgedMetric
 
-	Rounds                 int     // that were compared
-	PerSecondA, PerSecondB float64 // medians; NaN: there are none
-	// Of A's to B's, and its interval; NaN: there is none, or one strategy bought nothing.
+	Rounds           int     // that were compared
+	MedianA, MedianB float64 // of the metric; NaN: there are none
+	// Of A's to B's, and its interval; NaN: there is none, or one of the two is 0.
 	Ratio, Low, High float64
 	Confidence       float64 // of the interval, 0 to 1
 	Verdict          Conclusion
@@ -55,33 +57,51 @@ type Conclusion string
 
 // The verdicts.
 const (
-	Faster Conclusion = "faster" // A: the interval lies above 1
-	Slower Conclusion = "slower" // A: the interval lies below 1
+	Faster Conclusion = "faster" // A makes more purchases/s: the interval lies above 1
+	Slower Conclusion = "slower" // the interval lies below 1
+	Higher Conclusion = "higher" // as Faster, of any other metric; the metric says whether that is better
+	Lower  Conclusion = "lower"
 	// The interval lies between 1/(1+margin) and 1+margin, even if above or below 1.
 	NoDifference Conclusion = "no difference"
 	Undecided    Conclusion = "not decided"
 )
 
-// Reversed compares B with A.
-func (c Comparison) Reversed() Comparison {
-	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
-	c.Ratio, c.Low, c.High = 1/c.Ratio, 1/c.High, 1/c.Low
-	switch c.Verdict {
+// reversed is what is said of B and A.
+func (c Conclusion) reversed() Conclusion {
+	switch c {
 	case Faster:
-		c.Verdict = Slower
+		return Slower
 	case Slower:
-		c.Verdict = Faster
+		return Faster
+	case Higher:
+		return Lower
+	case Lower:
+		return Higher
 	}
 	return c
 }
 
-// confidence is that of each pair's interval: all of them hold at once with [Confidence].
-func confidence(pairs int) float64 { return 1 - (1-Confidence)/float64(max(1, pairs)) }
+// Differs reports whether A and B are known to differ.
+func (c Conclusion) Differs() bool { return c.reversed() != c }
 
-// Fewest is how many rounds it takes to give an interval for this number of pairs.
-func Fewest(pairs int) int {
+// OfPurchases reports whether it compares purchases/s.
+func (c Comparison) OfPurchases() bool { return c.Metric.Name == runs.PurchasesPerSecond }
+
+// Reversed compares B with A.
+func (c Comparison) Reversed() Comparison {
+	c.A, c.B, c.MedianA, c.MedianB = c.B, c.A, c.MedianB, c.MedianA
+	c.Ratio, c.Low, c.High = 1/c.Ratio, 1/c.High, 1/c.Low
+	c.Verdict = c.Verdict.reversed()
+	return c
+}
+
+// confidence is that of each of so many intervals: all of them hold at once with [Confidence].
+func confidence(intervals int) float64 { return 1 - (1-Confidence)/float64(max(1, intervals)) }
+
+// Fewest is how many rounds it takes to give so many intervals that hold at once.
+func Fewest(intervals int) int {
 	n := 2
-	for !median(make([]float64, n), confidence(pairs)).Known() {
+	for !median(make([]float64, n), confidence(intervals)).Known() {
 		n++
 	}
 	return n
@@ -104,61 +124,95 @@ func Pairs(plan runs.Config) (all [][2]string) {
 	return all
 }
 
-// Of compares the pairs of a run in each place, in the order of the plan; nil: the
-// run was not made to compare.
+// Intervals is how many a plan takes for its comparisons: one for each pair, place and
+// metric.
+func Intervals(plan runs.Config) int {
+	return len(Pairs(plan)) * len(plan.Places()) * len(plan.Judged())
+}
+
+// rounds are the rows of a run by what was measured when.
+type rounds map[rowKey]*result.Row
+
+type rowKey struct {
+	strategy, place string
+	round           int
+}
+
+func roundsOf(run *runs.Run) rounds {
+	all := rounds{}
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		all[rowKey{r.Strategy, r.Place(), r.Trial}] = r
+	}
+	return all
+}
+
+// Of compares the pairs of a run by each metric in each place, in the order of the plan;
+// nil: the run was not made to compare.
 func Of(run *runs.Run) []Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
 		return nil
 	}
 
-	type measured struct {
-		strategy, place string
-		round           int
-	}
-	rows := map[measured]*result.Row{}
-	for i := range run.Rows {
-		r := &run.Rows[i]
-		rows[measured{r.Strategy, r.Place(), r.Trial}] = r
-	}
-
-	pairs := Pairs(c)
-	places := c.Places()
-	each := confidence(len(pairs) * len(places))
+	rows := roundsOf(run)
+	each := confidence(Intervals(c))
 	var all []Comparison
-	for _, place := range places {
-		for _, ab := range pairs {
-			p := pair{Comparison: Comparison{A: ab[0], B: ab[1], Place: place, Confidence: each}}
-			for round := 1; round <= c.Trials; round++ {
-				p.add(rows[measured{p.A, place, round}], rows[measured{p.B, place, round}])
+	for _, m := range c.Judged() {
+		first := len(all)
+		for _, place := range c.Places() {
+			for _, ab := range Pairs(c) {
+				pair := Comparison{A: ab[0], B: ab[1], Place: place, Metric: m, Confidence: each}
+				all = append(all, rows.compare(pair, c.Trials, *c.Margin))
 			}
-			all = append(all, p.judge(c.Trials, *c.Margin))
 		}
+		doubt(all[first:])
 	}
-	doubt(all)
 	return all
 }
 
-// doubt makes all comparisons undecided if a strategy differs from itself.
+// compare fills in what the rounds of a plan say of a pair.
+func (all rounds) compare(c Comparison, trials int, margin float64) Comparison {
+	p := pair{Comparison: c}
+	for round := 1; round <= trials; round++ {
+		p.add(all[rowKey{c.A, c.Place, round}], all[rowKey{c.B, c.Place, round}])
+	}
+	return p.judge(trials, margin)
+}
+
+// doubt makes all comparisons by a metric undecided if a strategy differs from itself.
 func doubt(all []Comparison) {
+	reason := unlikeItself(all)
+	if reason == "" {
+		return
+	}
+	for i := range all {
+		all[i].Verdict = Undecided
+		all[i].Reason = reason
+	}
+}
+
+// unlikeItself says which strategy differs from itself, and where; empty: none does.
+func unlikeItself(all []Comparison) string {
 	for _, c := range all {
 		spec := result.Point{Strategy: c.A}.Spec()
 		same := spec == result.Point{Strategy: c.B}.Spec()
-		if same && (c.Verdict == Faster || c.Verdict == Slower) {
-			reason := fmt.Sprintf("%s was %s than itself at %s", spec, c.Verdict, c.Place)
-			for i := range all {
-				all[i].Verdict = Undecided
-				all[i].Reason = reason
-			}
-			return
+		switch {
+		case !same || !c.Verdict.Differs():
+		case c.OfPurchases():
+			return fmt.Sprintf("%s was %s than itself at %s", spec, c.Verdict, c.Place)
+		default:
+			return fmt.Sprintf("%s had a %s %s than itself at %s", spec, c.Verdict, c.Metric.Short, c.Place)
 		}
 	}
+	return ""
 }
 
 type pair struct {
 	Comparison
-	ofA, ofB []float64 // purchases/s
+	ofA, ofB []float64 // the metric
 	logs     []float64 // of their ratios: swapping A and B only changes the sign
+	noRatio  string    // why a round has none; empty: each has one
 }
 
 // Stands for the rate of a row without a purchase, which is slower than any other.
@@ -179,16 +233,39 @@ func (p *pair) add(a, b *result.Row) {
 		return
 	}
 
-	p.ofA = append(p.ofA, a.PerSecond())
-	p.ofB = append(p.ofB, b.PerSecond())
-	logRate := func(r *result.Row) float64 { return math.Log(max(r.PerSecond(), leastRate)) }
-	p.logs = append(p.logs, logRate(a)-logRate(b))
+	logA, logB := p.log(a), p.log(b)
+	p.ofA = append(p.ofA, p.Metric.Of(a))
+	p.ofB = append(p.ofB, p.Metric.Of(b))
+	p.logs = append(p.logs, logA-logB)
+}
+
+// log is the logarithm of a row's metric. Where the metric is missing or 0 there is no
+// ratio, except of purchases/s.
+func (p *pair) log(r *result.Row) float64 {
+	v := p.Metric.Of(r)
+	if p.OfPurchases() {
+		return math.Log(max(v, leastRate))
+	}
+
+	what := ""
+	switch {
+	case math.IsNaN(v):
+		what = "not known"
+	case v <= 0:
+		what = "0"
+	default:
+		return math.Log(v)
+	}
+	if p.noRatio == "" {
+		p.noRatio = fmt.Sprintf("no ratio: %s of %s is %s in round %d", p.Metric.Short, r.Strategy, what, r.Trial)
+	}
+	return 0
 }
 
 func (p *pair) judge(planned int, margin float64) Comparison {
 	c := p.Comparison
 	nan := math.NaN()
-	c.PerSecondA, c.PerSecondB = nan, nan
+	c.MedianA, c.MedianB = nan, nan
 	c.Ratio, c.Low, c.High = nan, nan, nan
 	c.Verdict = Undecided
 	if c.Reason != "" {
@@ -198,96 +275,63 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	i := median(p.logs, c.Confidence)
 	c.Rounds = i.N
 	if i.N > 0 {
-		c.PerSecondA = Median(p.ofA).Center
-		c.PerSecondB = Median(p.ofB).Center
+		c.MedianA = known(p.ofA)
+		c.MedianB = known(p.ofB)
 		c.Ratio = math.Exp(i.Center)
 	}
 	if i.Known() {
 		c.Low, c.High = math.Exp(i.Low), math.Exp(i.High)
 	}
 
-	disturbed := len(c.Disturbed)
-	switch {
-	case disturbed > 0 && !i.Known():
-		c.Reason = fmt.Sprintf("%s in %d of %d rounds", Disturbance(c.Disturbed), disturbed, planned)
-	case i.N+disturbed < planned:
-		c.Reason = fmt.Sprintf("%d of %d rounds", i.N, planned)
-	case !i.Known():
-		c.Reason = fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*c.Confidence)
-	default:
-		c.Verdict = verdictOf(c.Low, c.High, margin)
+	c.Reason = cmp.Or(p.noRatio, tooFew(i, c.Disturbed, planned, c.Confidence))
+	if c.Reason == "" {
+		c.Verdict = c.verdict(margin)
 	}
 
-	if c.PerSecondA == 0 || c.PerSecondB == 0 {
+	if p.noRatio != "" || c.MedianA == 0 || c.MedianB == 0 {
 		c.Ratio, c.Low, c.High = nan, nan, nan
 	}
 	return c
 }
 
-// verdictOf is what the interval of a ratio means. Ratios between 1/(1+margin) and
-// 1+margin are no difference.
-func verdictOf(low, high, margin float64) Conclusion {
+// tooFew says why rounds do not decide, of which some were disturbed; empty: they may.
+func tooFew(i Interval, disturbed []float64, planned int, confidence float64) string {
+	n := len(disturbed)
 	switch {
-	case low >= 1/(1+margin) && high <= 1+margin:
+	case n > 0 && !i.Known():
+		return fmt.Sprintf("%s in %d of %d rounds", Disturbance(disturbed), n, planned)
+	case i.N+n < planned:
+		return fmt.Sprintf("%d of %d rounds", i.N, planned)
+	case !i.Known():
+		return fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*confidence)
+	}
+	return ""
+}
+
+// known is the median of values; NaN if one is not known.
+func known(values []float64) float64 {
+	if slices.ContainsFunc(values, math.IsNaN) {
+		return math.NaN()
+	}
+	return Median(values).Center
+}
+
+// verdict is what the interval of a ratio means. Ratios between 1/(1+margin) and 1+margin
+// are no difference.
+func (c Comparison) verdict(margin float64) Conclusion {
+	above, below := Higher, Lower
+	if c.OfPurchases() {
+		above, below = Faster, Slower
+	}
+	switch {
+	case c.Low >= 1/(1+margin) && c.High <= 1+margin:
 		return NoDifference
-	case low > 1:
-		return Faster
-	case high < 1:
-		return Slower
+	case c.Low > 1:
+		return above
+	case c.High < 1:
+		return below
 	}
 	return Undecided
-}
-
-// Rate is the median of a group's purchases/s.
-func Rate(g runs.Group) Interval {
-	return Median(g.Values(runs.MetricByName("purchases_per_second")))
-}
-
-const Confidence = 0.95 // Confidence is that of the interval of one number.
-
-// An Interval is the median of some values, and where the median of all values that
-// could have been measured lies.
-type Interval struct {
-	Center float64 // the median; NaN of no values
-	// -Inf and +Inf where there are too few values for an interval: then
-	// nothing is excluded
-	Low, High float64
-	N         int // how many values
-}
-
-// Known reports whether there were enough values for an interval.
-func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
-
-// Median is the median of finite values, with its interval at Confidence if
-// there are 6 values or more.
-func Median(values []float64) Interval { return median(values, Confidence) }
-
-// median takes its interval from order statistics, so it assumes only that values are
-// independent. That of [benchmath] can reach one rank further down than up, for example
-// with 8 values; the interval here spans its mirror image, too.
-func median(values []float64, confidence float64) Interval {
-	mirrored := make([]float64, len(values))
-	for i, v := range values {
-		mirrored[i] = -v
-	}
-
-	up := summary(slices.Clone(values), confidence)
-	down := summary(mirrored, confidence)
-	i := Interval{
-		Center: up.Center,
-		Low:    min(up.Lo, -down.Hi),
-		High:   max(up.Hi, -down.Lo),
-		N:      len(values),
-	}
-	if !i.Known() {
-		i.Low, i.High = math.Inf(-1), math.Inf(1)
-	}
-	return i
-}
-
-// summary sorts values, and has benchmath summarize them.
-func summary(values []float64, confidence float64) benchmath.Summary {
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 }
 
 // Disturbance says in words what other processes took, from shares that are not empty.

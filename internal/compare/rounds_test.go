@@ -163,7 +163,7 @@ func TestCutShort(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	run.Rows = nil
-	if got := only(t, run); got.Reason != "0 of 9 rounds" || !math.IsNaN(got.Ratio) || !math.IsNaN(got.PerSecondA) {
+	if got := only(t, run); got.Reason != "0 of 9 rounds" || !math.IsNaN(got.Ratio) || !math.IsNaN(got.MedianA) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -217,7 +217,7 @@ func TestNothingBought(t *testing.T) {
 	}{{0, 100, Slower}, {100, 0, Faster}, {0, 0, NoDifference}} {
 		rates := slices.Repeat([][2]float64{{c.a, c.b}}, 6)
 		got := only(t, comparison(0.05, rates...))
-		if got.Verdict != c.want || got.PerSecondA != c.a || got.PerSecondB != c.b || !math.IsNaN(got.Ratio) {
+		if got.Verdict != c.want || got.MedianA != c.a || got.MedianB != c.b || !math.IsNaN(got.Ratio) {
 			t.Errorf("%v: %+v, want %q", c, got, c.want)
 		}
 	}

@@ -42,8 +42,10 @@ func Places(run *runs.Run, compared []Comparison) []Place {
 		}
 	}
 	for _, pair := range compared {
-		i := at[pair.Place]
-		all[i].Comparisons = append(all[i].Comparisons, pair)
+		if pair.OfPurchases() { // which decide who is best
+			i := at[pair.Place]
+			all[i].Comparisons = append(all[i].Comparisons, pair)
+		}
 	}
 
 	if len(run.CompleteRounds()) == c.Trials { // before that nothing is decided

@@ -15,7 +15,12 @@ import (
 	"github.com/marketsim/marketsim/internal/stored"
 )
 
-const Schema = 2 // Schema is the version of the form in which runs are stored.
+// Schema is the version of the form in which runs are stored. Since 3 a run names the
+// metrics that it compares, and its thresholds. Read takes what was stored since oldestSchema.
+const (
+	Schema       = 3
+	oldestSchema = 2
+)
 
 // A Run is what one command measured.
 type Run struct {
@@ -54,9 +59,12 @@ type Config struct {
 	WarmupSeconds   float64        `json:"warmup_seconds"`
 	// Margin is how far from 1 a ratio may be and still be no difference, such as 0.05;
 	// nil: nothing is compared.
-	Margin     *float64 `json:"margin,omitempty"`
-	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
-	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	Margin *float64 `json:"margin,omitempty"`
+	// Metrics are what is compared, by the names of the CSV; nil: purchases/s.
+	Metrics    []string    `json:"metrics,omitempty"`
+	Thresholds []Threshold `json:"thresholds,omitempty"` // that rows must meet
+	Axes       []Axis      `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
+	Reproduces []string    `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
 	// SLOMS is after how many ms an order of an open loop is late; 0: only those
 	// that bought nothing are.
 	SLOMS  float64 `json:"slo_ms,omitempty"`
@@ -74,6 +82,12 @@ func (c Config) Strategies() []string {
 
 // Places are those of the plan, in its order, each once: where strategies are compared.
 func (c Config) Places() []string { return distinct(c.Points, result.Point.Place) }
+
+// Judged are the metrics that are compared.
+func (c Config) Judged() []JudgedMetric {
+	all, _ := ParseMetrics(c.Metrics) // Read has refused a run with others
+	return all
+}
 
 func distinct(points []result.Point, of func(result.Point) string) (all []string) {
 	seen := map[string]bool{}
@@ -178,30 +192,34 @@ const (
 // Write stores the result as JSON, in one line: indented it would be larger by a quarter.
 func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, "") }
 
-// Read reads what Write stored. It refuses what Write would not have stored: another
-// schema, an unknown status, a row that is there twice, a mix without sellers or buyers,
-// a negative number, and trailing data.
+// Read reads what Write stored, in this schema or an older one, as if it had been stored in
+// this one. It refuses what Write would not have stored: a later schema, an unknown status,
+// a row that is there twice, a mix without sellers or buyers, a negative number, and
+// trailing data.
 func Read(r io.Reader) (*Run, error) {
 	var res Run
 	err := stored.Decode(r, &res, "marketsim run --out DIR")
 	// another schema may have fields that are unknown here
-	if err == nil || res.Schema != 0 && res.Schema != Schema {
+	if err == nil || res.Schema != 0 && !isRead(res.Schema) {
 		err = res.check()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read result: %w", err)
 	}
+	res.Schema = Schema
 	return &res, nil
 }
+
+func isRead(schema int) bool { return schema >= oldestSchema && schema <= Schema }
 
 // MostTrials is how many rounds a run can have: each is gone through for every
 // pair that is compared.
 const MostTrials = 100_000
 
 func (r *Run) check() error {
-	if r.Schema != Schema {
-		return fmt.Errorf("schema %d; this marketsim reads schema %d: measure again, or use the marketsim that stored it",
-			r.Schema, Schema)
+	if !isRead(r.Schema) {
+		return fmt.Errorf("schema %d; this marketsim reads schemas %d to %d: measure again, "+
+			"or use the marketsim that stored it", r.Schema, oldestSchema, Schema)
 	}
 	if err := r.Status.Check(); err != nil {
 		return err
@@ -219,6 +237,10 @@ func (r *Run) check() error {
 		if err := axis.check(); err != nil {
 			return err
 		}
+	}
+
+	if _, err := ParseMetrics(c.Metrics); err != nil {
+		return fmt.Errorf("it compares by what is not known: %w", err)
 	}
 
 	type measured struct {

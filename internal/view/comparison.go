@@ -18,27 +18,71 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 		return nil
 	}
 	most := 1 + *run.Manifest.Config.Margin
-	note := fmt.Sprintf("purchases/s of a over those of b, divided inside each round: the median and its interval "+
-		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.",
-		percent(all[0].Confidence), ratio(1/most), ratio(most))
+	what := "purchases/s"
+	better := ""
+	if !allOfPurchases(all) {
+		what = "the metric"
+		better = " " + whichIsBetter(run.Manifest.Config.Judged())
+	}
+	note := fmt.Sprintf("%s of a over %s of b, divided inside each round: the median and its interval "+
+		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.%s", what,
+		strings.Replace(what, "purchases/s", "those", 1), percent(all[0].Confidence), ratio(1/most), ratio(most), better)
 	return []Block{{Heading: ComparisonHeading, Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: verdict, ratio and
-// interval, or why nothing is decided.
+func allOfPurchases(all []compare.Comparison) bool {
+	return !slices.ContainsFunc(all, func(c compare.Comparison) bool { return !c.OfPurchases() })
+}
+
+// whichIsBetter says what higher and lower mean: "Higher is better of purchases/s, lower of
+// p99."
+func whichIsBetter(metrics []runs.JudgedMetric) string {
+	var higher, lower []string
+	for _, m := range metrics {
+		if m.HigherBetter {
+			higher = append(higher, m.Short)
+		} else {
+			lower = append(lower, m.Short)
+		}
+	}
+	switch {
+	case len(lower) == 0:
+		return "Higher is better of " + listed(higher) + "."
+	case len(higher) == 0:
+		return "Lower is better of " + listed(lower) + "."
+	}
+	return "Higher is better of " + listed(higher) + ", lower of " + listed(lower) + "."
+}
+
+// ComparisonTable is what is known about each pair: verdict, ratio and interval, or why
+// nothing is decided. Where purchases/s alone are compared no column names them.
 func ComparisonTable(all []compare.Comparison) *Table {
-	t := NewTable("at", "a", "verdict", "b", "ratio", "interval", "a/s", "b/s", "rounds", "because").
-		Wrapping("because")
-	t.names = 2
+	plain := allOfPurchases(all)
+	headings := []string{"at", "metric", "a", "verdict", "b", "ratio", "interval", "of a", "of b", "rounds", "because"}
+	if plain {
+		headings[7], headings[8] = "a/s", "b/s"
+	}
+	t := NewTable(headings...).Wrapping("because")
+
 	for _, c := range all {
 		verdict := string(c.Verdict)
-		if c.Verdict == compare.Faster || c.Verdict == compare.Slower {
+		if c.Verdict.Differs() {
 			verdict += " than"
 		}
-		t.Add(c.Place, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c), Number(c.PerSecondA, runs.PerSecond),
-			Number(c.PerSecondB, runs.PerSecond), fmt.Sprint(c.Rounds), again(c.Reason))
+		metric := c.Metric.Short
+		if plain {
+			metric = ""
+		}
+		t.Add(c.Place, metric, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c),
+			Number(c.MedianA, c.Metric.Unit), Number(c.MedianB, c.Metric.Unit), fmt.Sprint(c.Rounds), again(c.Reason))
 	}
-	return t.withoutIdleColumns("", none)
+
+	t = t.withoutIdleColumns("", none)
+	t.names = 3
+	if plain {
+		t.names = 2
+	}
+	return t
 }
 
 func ratio(v float64) string {
@@ -55,13 +99,17 @@ func interval(c compare.Comparison) string {
 	return ratio(c.Low) + " to " + ratio(c.High)
 }
 
-// times is ": 1.213 times the purchases/s (1.102 to 1.305)", and nothing where
-// there is no ratio.
+// times is ": 1.213 times the purchases/s (1.102 to 1.305)", of the metric that is compared,
+// and nothing where there is no ratio.
 func times(c compare.Comparison) string {
 	if math.IsNaN(c.Ratio) {
 		return ""
 	}
-	return fmt.Sprintf(": %s times the purchases/s (%s)", ratio(c.Ratio), interval(c))
+	what := "the purchases/s"
+	if !c.OfPurchases() {
+		what = "as much"
+	}
+	return fmt.Sprintf(": %s times %s (%s)", ratio(c.Ratio), what, interval(c))
 }
 
 func sweepBlocks(run *runs.Run, all []compare.Comparison) []Block {

@@ -181,6 +181,40 @@ func compared() *runs.Run {
 	return r
 }
 
+// comparedByMetrics is a comparison of fine with lua by four metrics, in ten rounds: by one
+// it is better, by one worse, by one no different, and one has no ratio.
+func comparedByMetrics() *runs.Run {
+	r := run(10, points([]string{"fine", "lua", "fine#2"}, at(5, 5)), func(point, trial int) float64 {
+		return []float64{300, 900, 300}[point] + float64(trial%3)
+	})
+	r.Manifest.Config.Margin = new(0.05)
+	r.Manifest.Config.Metrics = []string{"purchases_per_second", "wait_ms_p99", "server_us", "retries_per_purchase"}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Strategy == "lua" {
+			row.Retries = 0
+			row.ServerCPU = new(*row.ServerCPU * 4)
+		}
+	}
+	return r
+}
+
+// limited is a run of fine and lua with thresholds that are met, broken and not decided.
+func limited() *runs.Run {
+	r := run(9, points([]string{"fine", "lua"}, at(5, 5)), func(point, trial int) float64 {
+		return []float64{300, 600}[point] + 10*float64(trial%3)
+	})
+	for _, text := range []string{
+		"p99<=11ms", "avg-wait<=10ms", "purchases/s>=0.95*first", "purchases/s>=310", "late<=1%",
+	} {
+		threshold, err := runs.ParseThreshold(text)
+		if err != nil {
+			panic(err)
+		}
+		r.Manifest.Config.Thresholds = append(r.Manifest.Config.Thresholds, threshold)
+	}
+	return r
+}
+
 // swept is a sweep over clients and hold, where fine passes watch from 8 clients on.
 func swept() *runs.Run {
 	var places []result.Point

@@ -24,12 +24,13 @@ type NamedRun struct {
 // a sweep, what is faster, and all rows.
 func Run(run *runs.Run) *Doc {
 	compared := compare.Of(run)
-	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared)}
+	checks := compare.CheckThresholds(run)
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: runFindings(run, compared, checks)}
 	for _, f := range Figures(run) {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
-	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), comparisonBlocks(run, compared),
-		rowBlocks(run))
+	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), thresholdBlocks(checks),
+		comparisonBlocks(run, compared), rowBlocks(run))
 	return d
 }
 
@@ -88,9 +89,10 @@ const mostFindings = 3 // how many stand at the head of a report
 
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
-// runFindings are what a reader must know first: what went wrong, then what was found.
-func runFindings(run *runs.Run, compared []compare.Comparison) []string {
-	all := wrong(run)
+// runFindings are what a reader must know first: which thresholds are not met, what went
+// wrong, then what was found.
+func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.Check) []string {
+	all := slices.Concat(unmet(checks), wrong(run), met(checks))
 	disturbance := disturbed(run, compared)
 	if disturbance != "" {
 		all = append(all, disturbance)
@@ -186,10 +188,17 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 	if others := slices.DeleteFunc(slices.Clone(all), repeats); len(others) > 0 {
 		all = others
 	}
-	if config := run.Manifest.Config; len(config.Axes) == 0 {
-		return against(all, config.Places())
+	config := run.Manifest.Config
+	if len(config.Axes) > 0 {
+		return fasterThanAll(run, all)
 	}
-	return fasterThanAll(run, all)
+
+	var sentences []string // one for each metric
+	for _, m := range config.Judged() {
+		others := func(c compare.Comparison) bool { return c.Metric.Name != m.Name }
+		sentences = append(sentences, against(slices.DeleteFunc(slices.Clone(all), others), config.Places()))
+	}
+	return strings.Join(sentences, " ")
 }
 
 // fasterThanAll names, for each strategy of a sweep, the places at which every strategy
@@ -223,16 +232,26 @@ func fasterThanAll(run *runs.Run, all []compare.Comparison) string {
 func against(all []compare.Comparison, places []string) string {
 	if len(all) == 1 {
 		c := all[0]
-		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, again(c.A), verdictOf(c), again(c.B), times(c))
+		whose, that := "", ""
+		if !c.OfPurchases() {
+			whose, that = c.Metric.Short+" of ", "that of "
+		}
+		return fmt.Sprintf("At %s %s%s is %s %s%s%s.", c.Place, whose, again(c.A), verdictOf(c), that, again(c.B), times(c))
 	}
 
 	var parts []string
-	for _, verdict := range []compare.Conclusion{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
+	for _, verdict := range []compare.Conclusion{
+		compare.Faster, compare.Slower, compare.Lower, compare.Higher, compare.NoDifference, compare.Undecided,
+	} {
 		if names := withVerdict(verdict, all, places); len(names) > 0 {
 			parts = append(parts, string(verdict)+": "+listed(names))
 		}
 	}
-	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
+	metric := ""
+	if !all[0].OfPurchases() {
+		metric = all[0].Metric.Short + " is "
+	}
+	return "Against " + again(all[0].B) + " " + metric + strings.Join(parts, "; ") + "."
 }
 
 // withVerdict are the strategies that have a verdict somewhere, in their order, and where,

@@ -36,6 +36,8 @@ func docs() map[string]*view.Doc {
 	return map[string]*view.Doc{
 		"reproduce": view.Run(reproduced()),
 		"compare":   view.Run(compared()),
+		"limits":    view.Run(limited()),
+		"metrics":   view.Run(comparedByMetrics()),
 		"sweep":     view.Run(swept()),
 		"open":      view.Run(open()),
 		"faults":    view.Faults(faults()),

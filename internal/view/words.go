@@ -193,10 +193,13 @@ func again(name string) string {
 // verdictOf is a comparison's verdict in words, for a sentence: "faster than".
 func verdictOf(c compare.Comparison) string {
 	switch c.Verdict {
-	case compare.Faster, compare.Slower:
+	case compare.Faster, compare.Slower, compare.Higher, compare.Lower:
 		return string(c.Verdict) + " than"
 	case compare.NoDifference:
 		return "no different from"
+	}
+	if !c.OfPurchases() {
+		return "not known to be higher or lower than"
 	}
 	return "not known to be faster or slower than"
 }

@@ -1,0 +1,67 @@
+package runs_test
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/runs"
+	"github.com/marketsim/marketsim/internal/testkit"
+)
+
+// TestParseMetrics: short names and those of the CSV are the same metric, and none is two.
+func TestParseMetrics(t *testing.T) {
+	shorts := map[string]bool{}
+	for _, m := range runs.JudgedMetrics() {
+		short, err := runs.ParseMetric(m.Short)
+		inCSV, errCSV := runs.ParseMetric(m.Name)
+		if err != nil || errCSV != nil || short.Name != m.Name || inCSV.Name != m.Name || shorts[m.Short] {
+			t.Errorf("%s (%s): %v, %v", m.Short, m.Name, err, errCSV)
+		}
+		shorts[m.Short] = true
+	}
+
+	for want, names := range map[string][]string{
+		"":                    {"purchases/s", "p99", "avg-wait", "retries/purchase", "server-us"},
+		"p99 is there twice":  {"p99", "wait_ms_p99"},
+		`unknown metric "p9"`: {"p99", "p9"},
+		"known: purchases/s, avg-wait, p50, p90, p99, p99.9,": {"speed"},
+		`did you mean "server-us"?`:                           {"serverus"},
+	} {
+		all, err := runs.ParseMetrics(names)
+		switch {
+		case want == "" && (err != nil || len(all) != len(names)):
+			t.Errorf("%q: %v, %v", names, all, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %q", names, err, want)
+		}
+	}
+	if all, err := runs.ParseMetrics(nil); err != nil || len(all) != 1 || all[0].Name != runs.PurchasesPerSecond {
+		t.Errorf("nothing asked for: %v, %v", all, err)
+	}
+	better := func(m runs.JudgedMetric) bool { return m.HigherBetter }
+	if all := runs.JudgedMetrics(); !slices.ContainsFunc(all, better) || better(all[4]) {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestOlderSchemas: a run that an older version stored is read as if it were stored now.
+func TestOlderSchemas(t *testing.T) {
+	run := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema2.json"))(t))))(t)
+	config := run.Manifest.Config
+	if run.Schema != runs.Schema || len(run.Rows) != 2 || run.Rows[0].Name() != config.Points[0].Name() &&
+		run.Rows[0].Name() != config.Points[1].Name() {
+		t.Errorf("read as schema %d with %d rows of %v", run.Schema, len(run.Rows), config.Points)
+	}
+	if judged := config.Judged(); len(judged) != 1 || judged[0].Name != runs.PurchasesPerSecond {
+		t.Errorf("it compares %v", judged)
+	}
+
+	var stored bytes.Buffer
+	testkit.Succeeds(t, run.Write(&stored))
+	if again, err := runs.Read(&stored); err != nil || again.Rows[0].Name() != run.Rows[0].Name() {
+		t.Errorf("stored again it is not read: %v", err)
+	}
+}
