@@ -278,12 +278,10 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
-	of := findings.Exploration{Scheme: f.options.Scheme(), Program: name}
+	of := findings.Exploration{Judged: true, Scheme: f.options.Scheme(), Program: name}
 	of.Schedules = 1
+	of.Harmful = one.Harmful
 	found := f.options.Entry(of, one)
-	if found.Harm != "" {
-		found.Harmful = 1
-	}
 
 	return &findings.Explorations{
 		Schema: findings.ExplorationsSchema, Judged: true, Searches: []findings.Exploration{found},

@@ -233,7 +233,10 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	}
 
 	for _, f := range r.Found {
-		all = append(all, o.Entry(none, f))
+		of := none
+		of.Schedules = r.Played
+		of.Harmful = f.Harmful
+		all = append(all, o.Entry(of, f))
 	}
 	return append(all, none)
 }
