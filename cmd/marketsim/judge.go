@@ -284,6 +284,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 	found := f.options.Entry(of, one)
 
 	return &findings.Explorations{
-		Schema: findings.ExplorationsSchema, Judged: true, Searches: []findings.Exploration{found},
+		Schema: findings.ExplorationsSchema, Judged: true, Replayed: f.replay,
+		Searches: []findings.Exploration{found},
 	}, nil
 }

@@ -135,7 +135,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 		wants []string
 	}{
 		{[]findings.Exploration{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
-		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
+		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: owner-only release. b (freed another's, in lock)`,
 			"marketsim judge --replay", "x5/b/lock/d1 -- node lock.js"}},
 	} {
 		dir := t.TempDir()

@@ -47,6 +47,8 @@ type Explorations struct {
 	Asked []string `json:"asked,omitempty"`
 	// Notes say what else a reader has to know of how it was judged: leases, a busy machine.
 	Notes []string `json:"notes,omitempty"`
+	// Replayed is the token of the one schedule that 'marketsim judge --replay' has played.
+	Replayed string `json:"replayed,omitempty"`
 	// Promises are those of a lock that was judged.
 	Promises []verify.PromiseState `json:"promises,omitempty"`
 }
