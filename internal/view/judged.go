@@ -19,7 +19,8 @@ var remedies = map[verify.Harm]string{
 	verify.TwoHolders: "take the lock and set its expiry by one command, SET key token NX PX ms, " +
 		"and let no client's clock decide",
 	verify.FreedAnothers: "release by a script that deletes the key only while it has the token of this acquisition",
-	verify.NotTold:       "return what the script returns that compares the token and deletes the key: 0 says that the lock had been lost",
+	verify.NotTold:       "return what the script returns that compares the token and deletes the key: " +
+		"0 says that the lock had been lost",
 	verify.Outlived:      "nothing in the lock does: have the store refuse writes with an older fencing token",
 	verify.FenceRepeats:  "draw the token from a counter that never expires, in the script that takes the lock",
 	verify.LockedOut: "set the expiry in the command that takes the lock; a renewal compares the token, and ends with " +
@@ -101,9 +102,8 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 // withoutBroken heads the report of a program that broke no promise.
 func withoutBroken(r *findings.Explorations, unchecked []string, untold bool) string {
 	const loses = "a holder that had lost the lock was told that it had released it; few libraries promise to notice."
-	does := slices.ContainsFunc(r.Searches, func(e findings.Exploration) bool { return e.Harm != "" && e.Harm != verify.NoHarm })
 	switch {
-	case r.Replayed != "" && does:
+	case r.Replayed != "" && outcomeOf(r).harms > 0:
 		return fmt.Sprintf("One schedule was played, and breaks no promise: %s: %s.", r.Searches[0].Harm, r.Searches[0].Shows)
 	case r.Replayed != "":
 		return "One schedule was played, and did no harm this time."
@@ -187,7 +187,8 @@ func kindsOf(e findings.Exploration) string { return cmp.Or(strings.Join(e.Of, "
 func searchWords(r *findings.Explorations) (words []string) {
 	words = []string{"Of a harm: the bounds of its shortest schedule, and how many of all schedules do it."}
 	if slices.ContainsFunc(r.Searches, func(e findings.Exploration) bool { return e.Lost > 0 }) {
-		words = append(words, "Except below: there the program did something else after the same choices, and the search gave up.")
+		words = append(words, "Except below: there the program did something else after the same choices, "+
+			"and the search gave up.")
 	}
 	return append(words, "Taken for granted: "+r.Assumptions()+".")
 }
@@ -275,8 +276,8 @@ func bounds(e findings.Exploration) []string {
 	if e.Harm == "" {
 		return nil
 	}
-	text := fmt.Sprintf("The shortest schedule has %s and %s.", count(e.Preemptions, "preemption"), count(e.Faults, "fault"))
-	return []string{text}
+	return []string{fmt.Sprintf("The shortest schedule has %s and %s.",
+		count(e.Preemptions, "preemption"), count(e.Faults, "fault"))}
 }
 
 // shortestFirst has the searches whose harm breaks a promise stand before the others, and the

@@ -30,7 +30,8 @@ func TestBrokenPromisesStandFirst(t *testing.T) {
 			t.Errorf("%s: nothing is said that helps: %q", b.Heading, b.Note)
 		}
 	}
-	const want = "lock: freed another's, which breaks owner-only release; lock: outlived its lease, which breaks no promise"
+	const want = "lock: freed another's, which breaks owner-only release; " +
+		"lock: outlived its lease, which breaks no promise"
 	if got := strings.Join(headings, "; "); got != want {
 		t.Errorf("the schedules are %s", got)
 	}
@@ -84,7 +85,7 @@ func TestReplayIsOneSchedule(t *testing.T) {
 	still := judgedOf("lock", "", 0, "x5/a/lock/d1")
 	outlived := judgedOf("lock", verify.Outlived, 1, "x5/a/lock/d1")
 	for want, e := range map[string]findings.Exploration{
-		"One schedule was played, and did no harm this time.": still,
+		"One schedule was played, and did no harm this time.":                       still,
 		"One schedule was played, and breaks no promise: outlived its lease: both.": outlived,
 	} {
 		d := Explored(&findings.Explorations{Judged: true, Replayed: e.Token, Searches: []findings.Exploration{e}})
