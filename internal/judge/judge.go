@@ -131,7 +131,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			res.Searches = append(res.Searches, findings.Exploration{
 				Judged: true, Scheme: o.Scheme(), Program: name, Why: err.Error(),
 			})
-			found.unreached[name] = err.Error()
+			found.unreached[name] = shortfall{why: err.Error()}
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
 			res.Searches = append(res.Searches, one.entries(searched)...)

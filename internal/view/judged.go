@@ -19,10 +19,10 @@ var remedies = map[verify.Harm]string{
 	verify.TwoHolders: "take the lock and set its expiry by one command, SET key token NX PX ms, " +
 		"and let no client's clock decide",
 	verify.FreedAnothers: "release by a script that deletes the key only while it has the token of this acquisition",
-	verify.NotTold:       "return what the script returns that compares the token and deletes the key: " +
+	verify.NotTold: "return what the script returns that compares the token and deletes the key: " +
 		"0 says that the lock had been lost",
-	verify.Outlived:      "nothing in the lock does: have the store refuse writes with an older fencing token",
-	verify.FenceRepeats:  "draw the token from a counter that never expires, in the script that takes the lock",
+	verify.Outlived:     "nothing in the lock does: have the store refuse writes with an older fencing token",
+	verify.FenceRepeats: "draw the token from a counter that never expires, in the script that takes the lock",
 	verify.LockedOut: "set the expiry in the command that takes the lock; a renewal compares the token, and ends with " +
 		"the lock, also when a call has failed",
 	verify.NoLongerLocks: "after an error close the connection, and give back what the call had locked in the program",
