@@ -178,6 +178,7 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 		Judged:  true,
 		Scheme:  o.Scheme(),
 		Program: o.program().Name,
+		Lease:   r.lease(),
 		Searched: findings.Searched{
 			Preemptions: r.Preemptions,
 			Faults:      r.Faults,

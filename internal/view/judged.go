@@ -148,7 +148,7 @@ func promisesTable(promises []verify.PromiseState) *Table {
 	t := NewTable("promise", "state", "why").Wrapping("why")
 	first := map[string]string{} // the promise whose reason it is
 	for _, p := range promises {
-		why := p.Why
+		why := oneLine(p.Why)
 		if above, is := first[why]; is && why != "" {
 			why = "as for " + above
 		} else {
@@ -159,6 +159,9 @@ func promisesTable(promises []verify.PromiseState) *Table {
 	return t
 }
 
+// oneLine is a text, such as the last lines of a program, on one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // judgedTable is how far the searches of a program came, and how many schedules do each harm.
 func judgedTable(all []findings.Exploration) *Table {
 	t := NewTable("program", "found", "breaks", "preemptions", "faults", "schedules", "faults that strike").
@@ -166,7 +169,7 @@ func judgedTable(all []findings.Exploration) *Table {
 	for _, e := range all {
 		switch {
 		case e.Why != "":
-			t.Add(e.Program, "not judged: "+e.Why, "", "", "", "", "each kind")
+			t.Add(e.Program, "not judged: "+oneLine(e.Why), "", "", "", "", "each kind")
 		case e.Harm != "":
 			harmful := Number(float64(e.Harmful), runs.Plain) + " of " + Number(float64(e.Schedules), runs.Plain)
 			t.Add(e.Program, e.Harm.String(), cmp.Or(e.Broken, "no promise"), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults),
