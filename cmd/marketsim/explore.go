@@ -111,6 +111,10 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 
 func exploredBroken(res *findings.Explorations) (err error) {
 	for _, e := range res.Broken() {
+		if res.Judged {
+			err = errors.Join(err, fmt.Errorf("%w: broken: %s (%s, in %s)", errViolation, e.Broken, e.Harm, e.Program))
+			continue
+		}
 		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and program %s found it %s", errViolation, e.Scheme,
 			e.Broken, e.Program, e.Harm))
 	}

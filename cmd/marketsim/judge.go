@@ -19,6 +19,7 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/judge"
+	"github.com/marketsim/marketsim/internal/process"
 	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -108,8 +109,39 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	}
 	p.passwords.hideInFound(res)
 	res.Version = version()
-	res.Asked = f.replayFlags()
+	f.note(res)
 	return errors.Join(err, exploredBroken(res), f.unkept(res), f.out.finish(p, res))
+}
+
+// note notes what was asked for, and the command that plays each schedule again.
+func (f *judgeFlags) note(res *findings.Explorations) {
+	res.Asked = f.replayFlags()
+	if f.replay == "" {
+		res.Bounds = &findings.JudgedBounds{
+			Preemptions: f.options.Bounds.Preemptions,
+			Faults:      f.options.Bounds.Faults,
+			Of:          f.of,
+			WithinMS:    f.options.Within.Milliseconds(),
+			Pairs:       f.options.Pairs,
+		}
+	}
+
+	for i := range res.Searches {
+		if e := &res.Searches[i]; e.Token != "" {
+			e.Replay = f.again(*e)
+		}
+	}
+}
+
+// again is the command that plays the schedule of a harm again, on one line, as a shell reads
+// it. It has the lease with which judge has found it, where that is no flag.
+func (f *judgeFlags) again(e findings.Exploration) string {
+	flags := f.replayFlags()
+	if asked := e.AskedLease(); f.options.Lease == 0 && asked > judge.ShortestLease {
+		flags = append(flags, "--lease", asked.String())
+	}
+	flags = append(flags, "--replay", e.Token)
+	return "marketsim judge " + process.ShellLine(flags...) + " -- " + e.Scheme
 }
 
 // isMistaken reports whether the program or the token that the user named is at fault.
@@ -262,6 +294,9 @@ func (f *judgeFlags) replayFlags() (flags []string) {
 	if f.options.Lease > 0 {
 		flags = append(flags, "--lease", f.options.Lease.String())
 	}
+	if f.options.Server.Program != "" {
+		flags = append(flags, "--server", f.options.Server.Program)
+	}
 	if f.promise != "" {
 		flags = append(flags, "--promise", f.promise)
 	}
@@ -278,14 +313,13 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
 	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
-	of := findings.Exploration{Scheme: f.options.Scheme(), Program: name}
+	of := findings.Exploration{Judged: true, Scheme: f.options.Scheme(), Program: name}
 	of.Schedules = 1
+	of.Harmful = one.Harmful
 	found := f.options.Entry(of, one)
-	if found.Harm != "" {
-		found.Harmful = 1
-	}
 
 	return &findings.Explorations{
-		Schema: findings.ExplorationsSchema, Judged: true, Searches: []findings.Exploration{found},
+		Schema: findings.ExplorationsSchema, Judged: true, Replayed: f.replay,
+		Searches: []findings.Exploration{found},
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,35 @@ func TestJudgeIsAskedAgain(t *testing.T) {
 	}
 	if got := new(judgeFlags).replayFlags(); len(got) > 0 {
 		t.Errorf("without flags it is asked again with %s", got)
+	}
+}
+
+// TestJudgeIsPlayedAgain: the command that plays a schedule again is one line, in which a shell
+// reads the words that were typed, and has the lease with which judge had found it by itself.
+func TestJudgeIsPlayedAgain(t *testing.T) {
+	t.Parallel()
+	f := judgeFlags{promise: "notices-loss", of: []string{"die"}}
+	f.options.Command = []string{"python3", "my lock.py", "it's", `"$HOME"`, "a;b*"}
+	f.options.Within = time.Minute
+	found := findings.Exploration{Scheme: f.options.Scheme(), Lease: &findings.JudgedLease{AskedMS: 2000}}
+	found.Shortest(verify.Violation{Harm: verify.Outlived}, 0, 1, "x5/a_lock/lock/d1")
+	res := findings.Explorations{Judged: true, Searches: []findings.Exploration{found, {Program: "lock"}}}
+	f.note(&res)
+
+	line := res.Searches[0].Replay
+	read, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
+	testkit.Succeeds(t, err)
+	words := strings.Split(strings.TrimSuffix(string(read), "\n"), "\n")
+	want := slices.Concat(strings.Fields("marketsim judge --promise notices-loss --lease 2s --replay x5/a_lock/lock/d1 --"),
+		f.options.Command)
+	if !slices.Equal(words, want) || strings.Contains(line, "\n") {
+		t.Errorf("a shell reads %q\nwant %q", words, want)
+	}
+	if again := res.Again(res.Searches[0]); again != line {
+		t.Errorf("the report has %s", again)
+	}
+	if res.Searches[1].Replay != "" || res.Bounds.WithinMS != 60000 || !slices.Equal(res.Bounds.Of, f.of) {
+		t.Errorf("noted is %+v of %+v", res.Bounds, res.Searches[1])
 	}
 }
 
@@ -135,7 +165,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 		wants []string
 	}{
 		{[]findings.Exploration{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
-		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
+		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: owner-only release. b (freed another's, in lock)`,
 			"marketsim judge --replay", "x5/b/lock/d1 -- node lock.js"}},
 	} {
 		dir := t.TempDir()

@@ -32,7 +32,7 @@ const (
 )
 
 // ExplorationsSchema is the version of the explored.json format. Fields are added,
-// never renamed.
+// never renamed. docs/judged-format.md has each of them, which a test compares.
 const ExplorationsSchema = 1
 
 // Explorations are what searches of schedules found, as they are stored: the same
@@ -49,6 +49,10 @@ type Explorations struct {
 	Asked []string `json:"asked,omitempty"`
 	// Notes say what else a reader has to know of how it was judged: leases, a busy machine.
 	Notes []string `json:"notes,omitempty"`
+	// Replayed is the token of the one schedule that 'marketsim judge --replay' has played.
+	Replayed string        `json:"replayed,omitempty"`
+	Bounds   *JudgedBounds `json:"bounds,omitempty"` // of what was judged; nil: of a replay, too
+	Load     *MachineLoad  `json:"load,omitempty"`   // of the machine when it had been judged
 	// Promises are those of a lock that was judged.
 	Promises []verify.PromiseState `json:"promises,omitempty"`
 }
@@ -61,6 +65,8 @@ type Exploration struct {
 	Judged  bool   `json:"judged,omitempty"`       // it is a program
 	Why     string `json:"not_explored,omitempty"` // it was not explored
 
+	Lease *JudgedLease `json:"lease,omitempty"` // of a judged lock
+
 	Searched
 	ShortestHarm
 }
@@ -71,9 +77,9 @@ type Searched struct {
 	Of          []string `json:"of,omitempty"`
 	Preemptions int      `json:"preemptions"` // of the shortest harm, or the last bounds
 	Faults      int      `json:"faults"`
-	Schedules   int      `json:"schedules,omitempty"` // with these bounds
+	Schedules   int      `json:"schedules,omitempty"` // with these bounds; of a judged harm: all
 	Merged      int      `json:"merged,omitempty"`    // how many ended where an earlier one had been in the same state
-	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
+	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm; of a judged harm: this one
 	// More preemptions would add nothing: every order of the clients' requests was gone through.
 	Complete bool `json:"complete,omitempty"`
 	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
@@ -88,6 +94,7 @@ type ShortestHarm struct {
 	Shows  string      `json:"shows,omitempty"`          // what shows it, in words
 	Broken string      `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
 	Token  string      `json:"token,omitempty"`          // plays it again
+	Replay string      `json:"replay,omitempty"`         // the command of a judged program that does so
 	// For the first harm of each scheme.
 	Diagram *verify.Diagram `json:"diagram,omitempty"`
 }
@@ -102,7 +109,10 @@ func (r *Explorations) Assumptions() string {
 
 // Again is the command that plays a schedule again.
 func (r *Explorations) Again(e Exploration) string {
-	if r.Judged {
+	switch {
+	case e.Replay != "":
+		return e.Replay
+	case r.Judged:
 		flags := append(slices.Clone(r.Asked), "--replay", e.Token)
 		return "marketsim judge " + process.ShellLine(flags...) + " -- " + e.Scheme
 	}

@@ -107,7 +107,6 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 	drawn := verify.Diagram{}
 	for _, c := range claims {
 		drawn.Clients = append(drawn.Clients, c.name)
-		drawn.End = append(drawn.End, c.name+": was told last: "+c.answer)
 	}
 	name := search.Labels{}.Tokens
 	for _, e := range d.events {

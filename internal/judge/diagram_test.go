@@ -24,7 +24,7 @@ func TestDiagramNamesThings(t *testing.T) {
 		{"eval", script, "0"},
 	}}, "lock-ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
-	drawn := d.draw([]*claim{{name: "Alice", answer: "lost"}})([]verify.Violation{{Harm: verify.TwoHolders, Text: "both"}})
+	drawn := d.draw([]*claim{{name: "Alice"}})([]verify.Violation{{Harm: verify.TwoHolders, Text: "both"}})
 	var does []string
 	for _, e := range drawn.Events {
 		does = append(does, e.Does)
@@ -42,7 +42,7 @@ func TestDiagramNamesThings(t *testing.T) {
 		t.Errorf("the reply is drawn as %q", reply)
 	}
 	end := []string{
-		"Alice: was told last: lost", "script-1: return redis.call('GET', KEYS[1])", "Harm: two holders: both",
+		"script-1: return redis.call('GET', KEYS[1])", "Harm: two holders: both",
 	}
 	if !slices.Equal(drawn.End, end) {
 		t.Errorf("below the picture: %q, want %q", drawn.End, end)

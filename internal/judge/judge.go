@@ -131,7 +131,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			res.Searches = append(res.Searches, findings.Exploration{
 				Judged: true, Scheme: o.Scheme(), Program: name, Why: err.Error(),
 			})
-			found.unreached[name] = err.Error()
+			found.unreached[name] = shortfall{why: err.Error()}
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
 			res.Searches = append(res.Searches, one.entries(searched)...)
@@ -139,7 +139,8 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 		}
 	}
 
-	res.Notes = append(res.Notes, busyMachine()...)
+	res.Load = machineLoad()
+	res.Notes = append(res.Notes, busyNote(res.Load)...)
 	if !o.Purchase {
 		found.searches = res.Searches
 		res.Promises = found.verdicts()
@@ -172,16 +173,13 @@ func (o Options) runWithLease(ctx context.Context, res *findings.Explorations) (
 
 	if err == nil && o.program().Name == locks {
 		res.Notes = append(res.Notes, searched.leases())
-		if searched.asked > shortestAsked && o.Lease == 0 {
-			res.Asked = []string{"--lease", searched.asked.String()}
-		}
 	}
 	return searched, err
 }
 
-// The leases that are tried where none was asked for.
+// The leases that are tried where none was asked for: these, and 1 s.
 const (
-	shortestAsked = 500 * time.Millisecond
+	ShortestLease = 500 * time.Millisecond
 	longestAsked  = 2 * time.Second
 )
 
@@ -243,6 +241,15 @@ type ProgramResult struct {
 func (s ProgramResult) leases() string {
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 	return fmt.Sprintf("lease: asked for %s; lasted %s to %s", s.asked, round(s.shortest), round(s.longest))
+}
+
+// lease is the same as it is stored; nil: the program takes no lock, or none was measured.
+func (s ProgramResult) lease() *findings.JudgedLease {
+	if s.longest == 0 {
+		return nil
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Round(time.Millisecond).Milliseconds()) }
+	return &findings.JudgedLease{AskedMS: ms(s.asked), ShortestMS: ms(s.shortest), LongestMS: ms(s.longest)}
 }
 
 // promises are those that the search has put to the test. If all lock as
@@ -418,7 +425,7 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 		err = errors.Join(err, guardian.Close())
 	}()
 
-	leases := []time.Duration{shortestAsked, time.Second, longestAsked}
+	leases := []time.Duration{ShortestLease, time.Second, longestAsked}
 	if o.Lease > 0 {
 		leases = []time.Duration{o.Lease}
 	}

@@ -63,6 +63,8 @@ func adapt(kind string) {
 			rdb.Persist(ctx, name)
 			return 1, nil
 		}
+	case "no lease":
+		ms = 0
 	case "TLS":
 		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	case "buy", "buy late", "buy again", "buy one item":
@@ -347,6 +349,7 @@ func TestBadAdapters(t *testing.T) {
 		"ends": "; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
 		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",
 		"own lock": "two clients were inside at once",
+		"no lease": "the lock has no lease, or one that does not follow LOCK_TTL_MS = 500. Without a lease",
 		"TLS":      "it has asked for TLS, and is given a single server without TLS",
 		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
 	} {

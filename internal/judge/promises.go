@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
@@ -34,18 +32,18 @@ const (
 // token, to notice a loss) is judged as well: kept means that the lock does so.
 type judgement struct {
 	searches    []findings.Exploration
-	unreached   map[string]string // what a program's search has left out below the floor; see Options.unreached
-	tested      map[string]bool   // the promises that something has put to the test
-	keptOut     map[string]string // see world.keptOut
-	clock       string            // why the clock of a client was not set; empty: it was
-	uncancelled string            // why no call was cancelled; empty: calls were
+	unreached   map[string]shortfall // what a program's search has left out below the floor
+	tested      map[string]bool      // the promises that something has put to the test
+	keptOut     map[string]string    // see world.keptOut
+	clock       string               // why the clock of a client was not set; empty: it was
+	uncancelled string               // why no call was cancelled; empty: calls were
 }
 
 func newJudgement() judgement {
 	return judgement{
 		tested:    map[string]bool{},
 		keptOut:   map[string]string{},
-		unreached: map[string]string{},
+		unreached: map[string]shortfall{},
 	}
 }
 
@@ -54,46 +52,12 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.tested, o.promises(searched))
 	maps.Copy(f.keptOut, searched.keptOut)
 	name := o.program().Name
-	if why := o.belowFloor(searched); why != "" {
-		f.unreached[name] = why
+	if left := o.belowFloor(searched); left.why != "" {
+		f.unreached[name] = left
 	}
 	if name == locks {
 		f.uncancelled = o.uncancelled(searched)
 	}
-}
-
-// belowFloor says what a search has left out of what a promise takes at least to be called
-// kept: every schedule with one preemption and no fault, and every one with one fault of
-// any kind that the program can hear, and no preemption. Empty: nothing. Clients that work
-// are not preempted, and with a clock that is ahead no fault happens.
-func (o Options) belowFloor(s ProgramResult) string {
-	name := o.program().Name
-	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool { return slices.Contains(s.kinds, kind) })
-	reached := s.Stopped == "" || s.Faults > 1 || s.Faults == 1 && s.Preemptions > 0
-
-	switch {
-	case name != works && o.Bounds.Preemptions < 1:
-		return "nobody was preempted: --preemptions 1 has that happen"
-	case name != clockOff && o.Bounds.Faults < 1:
-		return "no fault happened: --faults 1 has that happen"
-	case name != clockOff && len(missing) > 0:
-		return fmt.Sprintf("--of has left out %s", listed(missing))
-	case !reached && o.Within > 0:
-		return fmt.Sprintf("stopped after %s by %s: try --within %s",
-			english.Plural(s.Schedules, "schedule", ""), s.Stopped, 2*cmp.Or(o.within, o.Within))
-	case !reached:
-		return fmt.Sprintf("stopped after %s by %s", english.Plural(s.Schedules, "schedule", ""), s.Stopped)
-	}
-	return ""
-}
-
-// listed are faults in words.
-func listed(kinds []explore.Fault) string {
-	words := make([]string, len(kinds))
-	for i, kind := range kinds {
-		words[i] = string(kind)
-	}
-	return english.OxfordWordSeries(words, "and")
 }
 
 // offers reports whether there is anything by which the lock could keep a promise.
@@ -185,12 +149,10 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		return s
 	}
 
-	for _, program := range []string{locks, works, clockOff} {
-		if f.unreached[program] != "" && bears(program, promise) {
-			s.State = "unchecked"
-			s.Why = program + ": " + f.unreached[program]
-			return s
-		}
+	if why := f.leftOut(promise); why != "" {
+		s.State = "unchecked"
+		s.Why = why
+		return s
 	}
 
 	cut := first(func(e findings.Exploration) bool { return cutShort(e) && bears(e.Program, promise) })
@@ -216,6 +178,7 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 		Judged:  true,
 		Scheme:  o.Scheme(),
 		Program: o.program().Name,
+		Lease:   r.lease(),
 		Searched: findings.Searched{
 			Preemptions: r.Preemptions,
 			Faults:      r.Faults,
@@ -233,7 +196,10 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	}
 
 	for _, f := range r.Found {
-		all = append(all, o.Entry(none, f))
+		of := none
+		of.Schedules = r.Played
+		of.Harmful = f.Harmful
+		all = append(all, o.Entry(of, f))
 	}
 	return append(all, none)
 }

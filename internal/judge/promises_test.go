@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
@@ -95,56 +94,5 @@ func TestWhoIsCancelled(t *testing.T) {
 	o.Bounds.Faults = 0
 	if got := o.uncancelled(ProgramResult{kinds: o.kinds()}); got != "no call was to be cancelled" {
 		t.Errorf("without faults: %q", got)
-	}
-}
-
-// Kept takes every schedule with one preemption, and every one with one fault of any kind that
-// the program can hear; the program that works is not preempted, and no fault strikes beside a
-// clock that is ahead.
-func TestKeptHasAFloor(t *testing.T) {
-	const minute = time.Minute
-	done := ProgramResult{kinds: Kinds(), Summary: search.Summary{Preemptions: 1, Faults: 1, Schedules: 90}}
-	stopped := func(faults, preemptions int) ProgramResult {
-		s := done
-		s.Stopped = search.OutOfTime
-		s.Faults = faults
-		s.Preemptions = preemptions
-		return s
-	}
-	few := done
-	few.kinds = []explore.Fault{explore.Pause, explore.Die}
-	both := explore.Bounds{Preemptions: 1, Faults: 1}
-
-	for _, c := range []struct {
-		what     string
-		o        Options
-		searched ProgramResult
-		want     string
-	}{
-		{"all", Options{Bounds: both}, done, ""},
-		{"what comes after the floor is cut off", Options{Bounds: both, Within: minute}, stopped(1, 1), ""},
-		{"faults are cut off", Options{Bounds: both, Within: minute}, stopped(1, 0),
-			"stopped after 90 schedules by the time that it was given: try --within 2m0s"},
-		{"of the time of all programs", Options{Bounds: both, Within: minute, within: 3 * minute}, stopped(0, 1),
-			"stopped after 90 schedules by the time that it was given: try --within 6m0s"},
-		{"no preemption", Options{Bounds: explore.Bounds{Faults: 1}}, done,
-			"nobody was preempted: --preemptions 1 has that happen"},
-		{"who works is not preempted", Options{Program: works, Bounds: explore.Bounds{Faults: 1}}, done, ""},
-		{"no fault", Options{Bounds: explore.Bounds{Preemptions: 1}}, done, "no fault happened: --faults 1 has that happen"},
-		{"no fault beside a clock", Options{Program: clockOff, Bounds: explore.Bounds{Preemptions: 1}}, done, ""},
-		{"few kinds", Options{Bounds: both}, few, "--of has left out lose-reply and late"},
-	} {
-		if got := c.o.belowFloor(c.searched); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
-	}
-
-	found := newJudgement()
-	found.add(Options{Program: works, Bounds: both}, few)
-	found.tested = map[string]bool{exclusive: true, clockIndependent: true}
-	for promise, state := range map[string]string{exclusive: "unchecked", clockIndependent: "kept"} {
-		if got := found.verdict(promise, ""); got.State != state {
-			t.Errorf("%s: %+v, want %s", promise, got, state)
-		}
 	}
 }

@@ -124,7 +124,10 @@ func (w *world) measureLease() error {
 	err = w.acquireWithin(other, max(longestLease, 3*w.wantedLease), acquire)
 	w.lease = time.Since(began)
 	holder.process.Resume()
-	if err != nil {
+	switch {
+	case errors.Is(err, program.ErrSilent): // it waits for the lock: it has answered before
+		return &noLease{waited: w.lease, lease: w.wantedLease, cause: err}
+	case err != nil:
 		return fmt.Errorf("a holder was stopped, and in %s the other did not get in: has the lock a lease, of LOCK_TTL_MS = "+
 			"%d milliseconds? %w", w.lease.Round(time.Millisecond), w.wantedLease.Milliseconds(), err)
 	}
@@ -140,6 +143,23 @@ func (w *world) measureLease() error {
 		w.expect(other, w.limit(program.AnswerLimit), program.ReleaseAnswers, program.Release),
 	)
 }
+
+// A noLease is the error of a lock that its stopped holder keeps.
+type noLease struct {
+	waited, lease time.Duration
+	cause         error
+}
+
+// Error says what was seen, and what helps.
+func (e *noLease) Error() string {
+	return fmt.Sprintf("%v: a holder was stopped, and in %s the other did not get in: the lock has no lease, or one that does "+
+		"not follow LOCK_TTL_MS = %d. Without a lease a holder that dies keeps all others out for good, and judge says no "+
+		"more of such a lock: set the expiry in the command that takes it, SET key token NX PX ms",
+		ErrAdapter, e.waited.Round(100*time.Millisecond), e.lease.Milliseconds())
+}
+
+// Unwrap has the program at fault, and the one that waits silent.
+func (e *noLease) Unwrap() []error { return []error{ErrAdapter, e.cause} }
 
 // acquireWithin has a client acquire a lock, and again after an error, which may be that it
 // gives up sooner than a lease ends.

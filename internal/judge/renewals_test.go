@@ -79,7 +79,7 @@ func TestRenewalsAreKnownAgain(t *testing.T) {
 func TestBusyMachineIsNamed(t *testing.T) {
 	const says = "this machine was busy: on average 7 processes wanted to run on 2 cores"
 	for loadavg, want := range map[string]string{"7.20 1 1 1/99 1": says, "5.90 1 1 1/99 1": "", "": ""} {
-		if got := strings.Join(busyNote(loadavg, 2), ""); got != want {
+		if got := strings.Join(busyNote(loadOf(loadavg, 2)), ""); got != want {
 			t.Errorf("%q: %q, want %q", loadavg, got, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -151,6 +152,15 @@ func (d *driver) count(level cost) error {
 	d.result.Merged = sum.merged
 	d.result.Harmful = sum.harmful
 	d.result.Left = len(d.walk.open)
+
+	// Bounds with a fault come after those with more preemptions and none, and do not include
+	// them: so a harm counts in all that was played. It counts once at least: it may have been
+	// seen on a way that was given up.
+	played := d.walk.within(cost{math.MaxInt, math.MaxInt})
+	d.result.Played = played.schedules
+	for i, f := range d.result.Found {
+		d.result.Found[i].Harmful = max(1, played.byHarm[f.Harm])
+	}
 
 	all := sum.chance.sum()
 	d.result.Points = all.points

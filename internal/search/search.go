@@ -138,6 +138,7 @@ type Summary struct {
 	Schedules           int     // within these bounds: all different
 	Merged              int     // of these: came to a state that an earlier one had been in
 	Harmful             int     // of these
+	Played              int     // of all bounds
 	Left                int     // of all bounds, also higher ones: known, and not played; each may lead to more
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
@@ -157,6 +158,7 @@ type Found struct {
 	Struck              []string // the faults that happened, in order
 	Token               string
 	Diagram             verify.Diagram
+	Harmful             int // of the schedules that Summary.Played counts: they do this harm
 }
 
 // found is a schedule that does a harm, as it is reported.

@@ -202,6 +202,49 @@ func TestFoundAtOnce(t *testing.T) {
 	}
 }
 
+// A graded World does one harm in each schedule in which the second client is first, and
+// another where the first client ends it, too.
+type graded struct{ letters }
+
+func (g *graded) Play(choose search.Chooser) (search.Played, error) {
+	played, err := g.letters.Play(choose)
+	last := len(played.Steps) - 1
+	if played.Steps[0].N == 1 {
+		played.Harms = append(played.Harms, verify.Violation{Harm: verify.FreedAnothers})
+		if played.Steps[last].N == 0 {
+			played.Harms = append(played.Harms, verify.Violation{Harm: verify.TwoHolders})
+		}
+	}
+	return played, err
+}
+
+// Each harm has its own count of the schedules that do it, and so has that of a token.
+func TestHarmsAreCounted(t *testing.T) {
+	g := &graded{letters{times: 2}}
+	r, err := search.Drive(t.Context(), search.Options{
+		Bounds: search.Bounds{Preemptions: search.Unbounded, Exhaustive: true}, Worlds: []search.World{g},
+	})
+	if err != nil || len(r.Found) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+
+	counts := fmt.Sprint(r.Played, r.Harmful)
+	for _, f := range r.Found {
+		counts += fmt.Sprintf(", %s %d", f.Harm, f.Harmful)
+	}
+	// BBAA, BABA and BAAB begin with the second client; the last of them ends with it.
+	if want := "6 3, freed another's 3, two holders 2"; counts != want {
+		t.Errorf("of all schedules: %s, want %s", counts, want)
+	}
+
+	_, _, steps, err := search.ParseToken(r.Found[0].Token)
+	testkit.Succeeds(t, err)
+	again, err := search.Replay(search.Program{}, g, steps)
+	if err != nil || again.Harmful != 1 {
+		t.Errorf("played again: %+v, %v", again, err)
+	}
+}
+
 // A search that ran out of time says so, and what it has found by then, and is not complete.
 // How far it is it says every 10 s, with what was found.
 func TestTime(t *testing.T) {

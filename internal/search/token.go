@@ -80,6 +80,7 @@ func Replay(p Program, w World, steps []string) (f Found, err error) {
 	}
 	if len(played.Harms) > 0 {
 		f = found(p, played, verify.Worst(played.Harms))
+		f.Harmful = 1
 	}
 	f.Diagram = played.Diagram(played.Harms)
 	return f, err

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A walk goes through schedules, each of which is played once: first those with
@@ -48,7 +50,8 @@ func (c cost) after(other cost) bool {
 // A tally counts the schedules of one cost.
 type tally struct {
 	schedules, harmful int
-	merged             int // of the schedules: came to a state of an earlier one
+	merged             int                 // of the schedules: came to a state of an earlier one
+	byHarm             map[verify.Harm]int // how many schedules do each
 	chance             chance
 }
 
@@ -103,18 +106,22 @@ func (w *walk) next(level cost) (b branch, is bool) {
 // tally is where the schedules of a cost are counted.
 func (w *walk) tally(c cost) *tally {
 	if w.tallies[c] == nil {
-		w.tallies[c] = &tally{}
+		w.tallies[c] = &tally{byHarm: map[verify.Harm]int{}}
 	}
 	return w.tallies[c]
 }
 
 // within sums up the schedules that cost at most this much.
 func (w *walk) within(bound cost) (sum tally) {
+	sum.byHarm = map[verify.Harm]int{}
 	for c, t := range w.tallies {
 		if c.within(bound) {
 			sum.schedules += t.schedules
 			sum.merged += t.merged
 			sum.harmful += t.harmful
+			for harm, n := range t.byHarm {
+				sum.byHarm[harm] += n
+			}
 			sum.chance.add(t.chance)
 		}
 	}
@@ -147,6 +154,9 @@ func (w *walk) played(b branch, r *record) {
 	}
 	if len(r.harms) > 0 {
 		tally.harmful++
+	}
+	for _, harm := range r.harms {
+		tally.byHarm[harm]++
 	}
 	w.states.keep(r)
 

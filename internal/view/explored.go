@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +17,10 @@ import (
 // Explored is the report of searches: a table of all, and the shortest schedule to
 // the first harm of each scheme.
 func Explored(r *findings.Explorations) *Doc {
+	if r.Judged {
+		return judged(r)
+	}
+
 	o := outcomeOf(r)
 	takenForGranted := "marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumptions() + "."
 	d := &Doc{
@@ -25,36 +28,16 @@ func Explored(r *findings.Explorations) *Doc {
 		Facts:    slices.Concat([]string{takenForGranted}, r.Notes, mapped(r.Scripts, stored.Script.String)),
 		Findings: exploredFindings(r, o),
 	}
-	if r.Judged {
-		d.Title = "Judged: " + listed(slices.Sorted(maps.Keys(o.harmed)))
-	}
-
-	if len(r.Promises) > 0 {
-		t := NewTable("promise", "state", "why").Wrapping("why")
-		for _, p := range r.Promises {
-			t.Add(p.Promise, p.State, p.Why)
-		}
-		d.Blocks = append(d.Blocks, Block{Heading: "Promises", Table: t, Note: judgedWords})
-	}
-	if o.concluded > 1 || o.harms == 0 || r.Judged {
+	if o.concluded > 1 || o.harms == 0 {
 		note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
 			"\"Not searched\": without a preemption no client comes between two requests of another."
 		all := Block{Heading: "All searches", Table: ExploredTable(r.Searches), Note: []string{note}}
 		d.Blocks = append(d.Blocks, all)
 	}
-	drawn := r.Searches
-	if r.Judged {
-		drawn = brokenFirst(drawn)
-	}
-	for _, e := range drawn {
-		if e.Diagram == nil {
-			continue
+	for _, e := range r.Searches {
+		if e.Diagram != nil {
+			d.Blocks = append(d.Blocks, scheduleBlock(e, r.Again(e)))
 		}
-		b := scheduleBlock(e, r.Again(e))
-		if helps := remedies[e.Harm]; r.Judged && helps != "" {
-			b.Note = append(b.Note, "What helps: "+helps+".")
-		}
-		d.Blocks = append(d.Blocks, b)
 	}
 	return d
 }
@@ -86,13 +69,6 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
 			e.Scheme, e.Broken, e.Program, e.Found()))
 	}
-	if r.Judged {
-		if len(all) == 0 {
-			all = []string{noneBroken(r)}
-		}
-		return atMost(all)
-	}
-
 	switch {
 	case o.concluded == 0:
 		all = append(all, "Nothing can be concluded: no search came to its end.")
@@ -105,28 +81,6 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 		all = append(all, "Nothing was found against "+listed(safe)+".")
 	}
 	return atMost(all)
-}
-
-// noneBroken is the finding about a judged program that broke no promise. What was not
-// checked stands first.
-func noneBroken(r *findings.Explorations) string {
-	text := "No promise was broken, within the bounds below."
-	of := map[string][]string{}
-	for _, p := range r.Promises {
-		of[p.State] = append(of[p.State], p.Promise)
-	}
-
-	if unchecked := of["unchecked"]; len(unchecked) > 0 {
-		text = fmt.Sprintf("Not concluded: %s: unchecked. No broken promise was seen as far as the search came.",
-			listed(unchecked))
-	}
-	if len(of["not kept"]) > 0 {
-		text += " A holder that had lost the lock was told that it had released it: few libraries promise to notice."
-	}
-	if slices.ContainsFunc(r.Searches, func(e findings.Exploration) bool { return e.Harm == verify.Outlived }) {
-		text += " A client that is stopped and outlives its lease breaks none: no lock that expires prevents it."
-	}
-	return text
 }
 
 // safeSchemes are the schemes of which a search concludes, and none found harm.
@@ -230,12 +184,10 @@ func scheduleBlock(e findings.Exploration, again string) Block {
 	head, rows := e.Diagram.Cells()
 	t := NewTable(head...).Wrapping(head[1:]...)
 	t.Rows = mapped(rows, func(row []string) []Cell { return cells(row...) })
-	bounds := fmt.Sprintf("The shortest schedule has %s and %s.",
-		count(e.Preemptions, "preemption"), count(e.Faults, "fault"))
 
 	return Block{
 		Heading:  figure.Title,
-		Note:     append(slices.Clone(e.Diagram.End), bounds),
+		Note:     slices.Concat(e.Diagram.End, bounds(e)),
 		Table:    t,
 		Schedule: &figure,
 		Again:    shown(again),

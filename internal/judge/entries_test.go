@@ -1,0 +1,35 @@
+package judge
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A harm has its own count of schedules, of all that were played; the entry that nothing else
+// was found in has those of the last bounds.
+func TestEntriesCountHarms(t *testing.T) {
+	freed := search.Found{Violation: verify.Violation{Harm: verify.FreedAnothers}, Harmful: 2}
+	outlived := search.Found{Violation: verify.Violation{Harm: verify.Outlived}, Harmful: 7}
+	r := ProgramResult{Summary: search.Summary{
+		Schedules: 40, Played: 50, Harmful: 8, Found: []search.Found{freed, outlived},
+	}}
+	r.asked = time.Second
+	r.shortest = 900 * time.Millisecond
+	r.longest = 1050 * time.Millisecond
+
+	got := ""
+	for _, e := range (Options{Command: []string{"lock"}}).entries(r) {
+		if want := (findings.JudgedLease{AskedMS: 1000, ShortestMS: 900, LongestMS: 1050}); *e.Lease != want {
+			t.Errorf("%s: the lease is stored as %+v, want %+v", e.Harm, *e.Lease, want)
+		}
+		got += fmt.Sprintf("%s: %d of %d; ", e.Harm, e.Harmful, e.Schedules)
+	}
+	if want := "freed another's: 2 of 50; outlived its lease: 7 of 50; : 8 of 40; "; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
