@@ -29,7 +29,8 @@ func TestExecOnTheUsersServer(t *testing.T) {
 	o.says(t, "audit ok")
 	hidden(t, secret, o, dir)
 	s.holds(t, "theirs")
-	if command := parse(t, read(t, filepath.Join(dir, runFile))).Manifest.Command; !strings.Contains(command, "/bin/sh "+file) {
+	command := parse(t, read(t, filepath.Join(dir, runFile))).Manifest.Command
+	if !strings.Contains(command, "/bin/sh "+file) {
 		t.Errorf("the command is %s, want the whole path of %s in it", command, file)
 	}
 }
@@ -43,8 +44,8 @@ func TestExecHangs(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)
 	// Its rehearsal trades the first few items only.
-	hangs := script(t, `while read -r line; do case "$line" in "buy "[3-9][0-9]" "*) sleep 60;; esac; echo "$line"; done | env `+
-		childEnv+`=1 `+os.Args[0]+" adapter watch")
+	hangs := script(t, `while read -r line; do `+
+		`case "$line" in "buy "[3-9][0-9]" "*) sleep 60;; esac; echo "$line"; done | env `+childEnv+`=1 `+os.Args[0]+" adapter watch")
 	marketsim(t, short("run", "exec:mine", "--exec", hangs, "--mix", "1x1")...).exits(t, exitEnvironment).
 		says(t, "row exec:mine 1x1: ", "it was told \"", "and has said nothing for 10s", "No row was measured").
 		silent(t, "purchases/s")
