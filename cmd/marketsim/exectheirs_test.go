@@ -45,7 +45,8 @@ func TestExecHangs(t *testing.T) {
 	testkit.Local(t)
 	// Its rehearsal trades the first few items only.
 	hangs := script(t, `while read -r line; do `+
-		`case "$line" in "buy "[3-9][0-9]" "*) sleep 60;; esac; echo "$line"; done | env `+childEnv+`=1 `+os.Args[0]+" adapter watch")
+		`case "$line" in "buy "[3-9][0-9]" "*) sleep 60;; esac; echo "$line"; done | env `+
+		childEnv+`=1 `+os.Args[0]+" adapter watch")
 	marketsim(t, short("run", "exec:mine", "--exec", hangs, "--mix", "1x1")...).exits(t, exitEnvironment).
 		says(t, "row exec:mine 1x1: ", "it was told \"", "and has said nothing for 10s", "No row was measured").
 		silent(t, "purchases/s")
