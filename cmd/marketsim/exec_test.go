@@ -21,7 +21,6 @@ func TestExecUsage(t *testing.T) {
 		{"--exec p:y=true", "want NAME=COMMAND"},
 		{"--exec py=true --exec py=false", "each NAME once"},
 		{"--exec other=true", `unknown strategy "exec"`},
-		{"--exec py=true --redis redis://localhost:1", "--redis: exec:py is a program, which is measured only"},
 		{"--exec py=true --hold 1ms", "--hold: it cannot hold the programs of exec:py"},
 		{"--exec py=true --rtt 1ms", "--rtt: it cannot delay the programs of exec:py: they connect to the server directly"},
 		{"--exec py=true --mix 11x10", "--mix: 11x10: each worker of exec:py is a process: at most 20 in all"},
@@ -77,7 +76,7 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 	o.says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
-	want := "--exec 'mine=" + filepath.Base(command[0]) + " " + filepath.Base(command[1])
+	want := "--exec 'mine=" + command[0] + " " + command[1]
 	if !strings.Contains(res.Manifest.Command, want) {
 		t.Errorf("the manifest has %q, want %q", res.Manifest.Command, want)
 	}

@@ -267,15 +267,12 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
-// foldersPattern matches those of absolute paths, and secretsPattern the values after names such as
-// "token", in a command of --exec.
-var (
-	foldersPattern = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
-	secretsPattern = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
-)
+// secretsPattern matches the values after names such as "token", in a command of --exec.
+var secretsPattern = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
 
 // commandLine is what was typed, to be pasted into a shell, without passwords, without
-// secrets in the command of --exec, and without folders of this machine.
+// secrets in the command of --exec, and without folders of this machine, except those that
+// it takes to run again what --exec and --script name.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 
@@ -283,7 +280,7 @@ func (p *program) commandLine() string {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch {
 		case flag == "--exec", i > 0 && p.args[i-1] == "--exec":
-			arg = secretsPattern.ReplaceAllString(foldersPattern.ReplaceAllString(arg, "$1"), "$1...")
+			arg = secretsPattern.ReplaceAllString(arg, "$1...")
 		case flag == "--script", i > 0 && p.args[i-1] == "--script": // to be read again
 		case filepath.IsAbs(arg):
 			arg = filepath.Base(arg)

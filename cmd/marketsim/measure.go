@@ -23,6 +23,7 @@ import (
 	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/process"
+	protocol "github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -261,6 +262,10 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 				return ended(stored.Interrupted, nil)
 			}
 			row, err := on.row(ctx, plan, i, trial)
+			if errors.Is(err, protocol.ErrSilent) { // the time that the program stood still is no measurement
+				wrong = errors.Join(wrong, violated(row, plan.config.Trials))
+				return ended(stored.Incomplete, err)
+			}
 			run.Rows = append(run.Rows, row)
 			p.passwords.hideIn(run)
 

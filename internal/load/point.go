@@ -10,6 +10,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/connect"
+	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
@@ -150,10 +151,6 @@ func (o Options) checkPrograms(p result.Point) *PointError {
 		return nil
 	}
 	switch {
-	case !o.Private:
-		return refused("redis", "%s is a program, which is measured only on a private server: "+
-			"leave --redis out", p.Strategy)
-
 	case p.RTTMS > 0:
 		return refused("rtt", "it cannot delay the programs of %s: they connect to the server directly", p.Strategy)
 
@@ -236,6 +233,9 @@ func (o Options) limit(p result.Point) time.Duration {
 		}
 	}
 
+	if o.Subject.Elsewhere() { // one that says nothing ends the row, with what it was asked
+		longest = program.AnswerLimit
+	}
 	if o.Subject.SeveralLocks() {
 		longest *= 2
 	}

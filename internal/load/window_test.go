@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/stored"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of
@@ -180,8 +183,15 @@ func TestFailureEndsTheRow(t *testing.T) {
 }
 
 // TestLimits: the ends of a row allow an operation what its strategy allows it,
-// and what it does besides.
+// and what it does besides. A program has longer than it may take to answer, so that its
+// silence is an error.
 func TestLimits(t *testing.T) {
+	c := strategies.Catalogue{Strategies: []strategies.Strategy{program.Strategy("exec:p", nil)}}
+	programs := Options{Subject: testkit.Must(c.Parse("exec:p"))(t)}
+	if got := programs.limit(result.Point{}); got <= program.AnswerLimit {
+		t.Errorf("a program: %s, and it may take %s to answer", got, program.AnswerLimit)
+	}
+
 	usual := Options{Subject: inRedis}.limit(result.Point{})
 	for name, want := range map[string]time.Duration{
 		"watch": usual, "watch:timeout=1s": usual - 5*time.Second, "fine": usual, "fine:timeout=30s": usual + 20*time.Second,

@@ -41,15 +41,23 @@ type buyer struct {
 // start starts a process of the program for a worker.
 func start(name string, command []string, env strategies.Env) (*buyer, error) {
 	server := env.Redis.Options()
+	if server.Network == "unix" {
+		return nil, fmt.Errorf("%s is told a host and a port, and this server has a socket: name it by redis://", name)
+	}
+	scheme := "redis"
+	if server.TLSConfig != nil {
+		scheme = "rediss"
+	}
 	launch := Launch{
 		Name:      name,
 		Command:   command,
 		KeyPrefix: env.Keys.Prefix(),
 		Lease:     lease,
 		Server: url.URL{
-			Scheme: "redis",
+			Scheme: scheme,
 			Host:   server.Addr,
 			User:   url.UserPassword(server.Username, server.Password),
+			Path:   fmt.Sprint("/", server.DB),
 		},
 	}
 
