@@ -13,7 +13,8 @@ import (
 // clock that is ahead.
 func TestKeptHasAFloor(t *testing.T) {
 	const minute = time.Minute
-	done := ProgramResult{kinds: Kinds(), Summary: search.Summary{Preemptions: 1, Faults: 1, Schedules: 70, Played: 90, Left: 180}}
+	all := search.Summary{Preemptions: 1, Faults: 1, Schedules: 70, Played: 90, Left: 180}
+	done := ProgramResult{kinds: Kinds(), Summary: all}
 	stopped := func(faults, preemptions int) ProgramResult {
 		s := done
 		s.Stopped = search.OutOfTime
