@@ -80,6 +80,9 @@ func TestAllThatWasCutOffIsNamed(t *testing.T) {
 		if got := found.leftOut(promise); got != want {
 			t.Errorf("%s: %q, want %q", promise, got, want)
 		}
+		if got := found.verdict(promise, "nothing has put it to the test"); got.Why != want {
+			t.Errorf("%s was not put to the test, because of %q, want %q", promise, got.Why, want)
+		}
 	}
 }
 
