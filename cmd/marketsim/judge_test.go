@@ -86,8 +86,8 @@ func TestJudgeIsPlayedAgain(t *testing.T) {
 	read, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
 	testkit.Succeeds(t, err)
 	words := strings.Split(strings.TrimSuffix(string(read), "\n"), "\n")
-	want := slices.Concat(strings.Fields("marketsim judge --promise notices-loss --lease 2s --replay x5/a_lock/lock/d1 --"),
-		f.options.Command)
+	const flags = "--promise notices-loss --lease 2s --replay x5/a_lock/lock/d1"
+	want := slices.Concat(strings.Fields("marketsim judge "+flags+" --"), f.options.Command)
 	if !slices.Equal(words, want) || strings.Contains(line, "\n") {
 		t.Errorf("a shell reads %q\nwant %q", words, want)
 	}

@@ -13,7 +13,8 @@ import (
 // clock that is ahead.
 func TestKeptHasAFloor(t *testing.T) {
 	const minute = time.Minute
-	done := ProgramResult{kinds: Kinds(), Summary: search.Summary{Preemptions: 1, Faults: 1, Schedules: 70, Played: 90, Left: 180}}
+	all := search.Summary{Preemptions: 1, Faults: 1, Schedules: 70, Played: 90, Left: 180}
+	done := ProgramResult{kinds: Kinds(), Summary: all}
 	stopped := func(faults, preemptions int) ProgramResult {
 		s := done
 		s.Stopped = search.OutOfTime
@@ -78,6 +79,9 @@ func TestAllThatWasCutOffIsNamed(t *testing.T) {
 	} {
 		if got := found.leftOut(promise); got != want {
 			t.Errorf("%s: %q, want %q", promise, got, want)
+		}
+		if got := found.verdict(promise, "nothing has put it to the test"); got.Why != want {
+			t.Errorf("%s was not put to the test, because of %q, want %q", promise, got.Why, want)
 		}
 	}
 }

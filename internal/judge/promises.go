@@ -145,7 +145,7 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		return s
 	case !f.tested[promise]:
 		s.State = "unchecked"
-		s.Why = why
+		s.Why = cmp.Or(f.leftOut(promise), why) // what was not played may have put it to the test
 		return s
 	}
 

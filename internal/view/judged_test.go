@@ -103,7 +103,8 @@ func TestReplayIsOneSchedule(t *testing.T) {
 func TestUncheckedIsToldOnce(t *testing.T) {
 	const why = "stopped after 9 schedules"
 	table := promisesTable([]verify.PromiseState{
-		{Promise: "exclusive", State: "unchecked", Why: "stopped\n\tafter 9 schedules"}, {Promise: "fenced", State: "unchecked", Why: why},
+		{Promise: "exclusive", State: "unchecked", Why: "stopped\n\tafter 9 schedules"},
+		{Promise: "fenced", State: "unchecked", Why: why},
 	})
 	if got := strings.Join(table.column(2), "; "); got != why+"; as for exclusive" {
 		t.Errorf("the reasons are %s", got)
