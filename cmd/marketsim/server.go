@@ -44,8 +44,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 // addPrivate adds the flags of add, and those of servers that marketsim starts
 // if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
-	flags.StringVar(&f.choice, "backend", "", "`kind` of server: "+
-		strings.Join(append([]string{string(backend.OriginURL)}, private()...), ", ")+" (default any)")
+	flags.StringVar(&f.choice, "backend", "", "`kind`: "+
+		strings.Join(append([]string{string(backend.OriginURL)}, private()...), ", ")+" (default what works)")
 	f.add(flags)
 	flags.StringSliceVar(&f.redlock, "redlock", nil,
 		"`URLs` of your masters for the lock redlock (default five private ones)")

@@ -16,7 +16,8 @@ import (
 )
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
-// metrics that it compares, its thresholds, and how orders at a rate arrive. Read takes what was stored since oldestSchema.
+// metrics that it compares, its thresholds, and how orders at a rate arrive. Read takes what
+// was stored since oldestSchema.
 const (
 	Schema       = 3
 	oldestSchema = 2
