@@ -77,7 +77,14 @@ type Load struct {
 	// Rate is how many orders a second fall due, whether or not a buyer is
 	// free; 0: a closed loop.
 	Rate float64 `json:"rate,omitempty"`
+	// Arrivals is how the orders of a Rate fall due: ConstantArrivals, at equal gaps, or
+	// empty: at the random gaps of a Poisson process, as if each came from a customer of
+	// its own.
+	Arrivals string `json:"arrivals,omitempty"`
 }
+
+// ConstantArrivals are orders that fall due at equal gaps.
+const ConstantArrivals = "constant"
 
 // String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it:
 // all rows of a run begin alike.
@@ -96,6 +103,9 @@ func (l Load) String() string {
 	add("hold", l.HoldMS, "ms")
 	add("rtt", l.RTTMS, "ms")
 
+	if l.Arrivals != "" {
+		parts = append(parts, "arrivals="+l.Arrivals)
+	}
 	if l.Rate != 0 {
 		parts = append(parts, "at "+strconv.FormatFloat(l.Rate, 'f', -1, 64)+"/s")
 	}

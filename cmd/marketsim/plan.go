@@ -40,6 +40,7 @@ type rowFlags struct {
 	catalogue                strategies.Catalogue
 	load                     result.Load
 	hold, rtt                time.Duration
+	arrivals                 string // of orders at a rate
 
 	options  load.Options
 	trials   int
@@ -200,12 +201,17 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 	if err != nil {
 		return nil, err
 	}
+	arrivals, err := f.parseArrivals(cmd)
+	if err != nil {
+		return nil, err
+	}
 
 	for _, mix := range mixes {
 		for _, name := range names {
 			for _, rate := range rates {
 				load := f.loadOf()
 				load.Rate = rate
+				load.Arrivals = arrivals
 				all = append(all, result.Point{Strategy: name, Mix: mix, Load: load})
 			}
 		}

@@ -35,7 +35,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "redis", "",
 		"`URL` of your server or of a node of your cluster: redis://, rediss://, unix:// (default $REDIS_URL)")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` that holds its password (default $REDIS_PASSWORD)")
-	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of who signs for rediss:// (default the system's authorities)")
+	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of authorities for rediss:// (default the system's)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` of the client certificate for rediss://")
 	flags.StringVar(&f.tls.Key, "key", "", "PEM `file` of the client certificate's key")
 	flags.StringVar(&f.tls.ServerName, "sni", "", "`name` in the server's certificate (default the URL's host)")
@@ -44,8 +44,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 // addPrivate adds the flags of add, and those of servers that marketsim starts
 // if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
-	flags.StringVar(&f.choice, "backend", "", "`kind` of server: "+
-		strings.Join(append([]string{string(backend.OriginURL)}, private()...), ", ")+" (default the first found)")
+	flags.StringVar(&f.choice, "backend", "", "`kind`: "+
+		strings.Join(append([]string{string(backend.OriginURL)}, private()...), ", ")+" (default what works)")
 	f.add(flags)
 	flags.StringSliceVar(&f.redlock, "redlock", nil,
 		"`URLs` of your masters for the lock redlock (default five private ones)")

@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/view"
+	"github.com/marketsim/marketsim/internal/wording"
 )
 
 // What is said of rows that were measured: by which metrics they are compared, and which
@@ -40,7 +42,26 @@ func (f *rowFlags) addMetrics(flags *pflag.FlagSet) {
 // addOpenLoop adds the flags of orders that fall due at a rate.
 func (f *rowFlags) addOpenLoop(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
+	flags.StringVar(&f.arrivals, "arrivals", poisson, "`gaps` of a --rate: poisson (random), constant")
 	flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
+}
+
+const poisson = "poisson" // arrivals that are those of a row which names none
+
+// parseArrivals reads --arrivals.
+func (f *rowFlags) parseArrivals(cmd *cobra.Command) (string, error) {
+	switch {
+	case !cmd.Flags().Changed("arrivals"):
+		return "", nil
+	case f.arrivals != poisson && f.arrivals != result.ConstantArrivals:
+		return "", usagef("--arrivals: %s",
+			wording.Unknown("kind of arrivals", f.arrivals, []string{poisson, result.ConstantArrivals}))
+	case len(f.rates) == 0:
+		return "", usagef("--arrivals is of orders at a rate: give --rate, too")
+	case f.arrivals == poisson:
+		return "", nil
+	}
+	return f.arrivals, nil
 }
 
 // judges sets what is compared, what rows must meet and, by default, the rounds that this

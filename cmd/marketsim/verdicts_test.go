@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ func TestUsageOfVerdicts(t *testing.T) {
 		`--threshold "p98<=5ms": unknown metric "p98"; known:`:              "run fine --threshold p98<=5ms",
 		`"late<=1%" is about orders at a rate: give --rate, too`:            "run fine --threshold late<=1%",
 		`which strategy is held to the first? give two SPECs`:               "run fine --threshold p99<=first",
+
+		`--arrivals: unknown kind of arrivals "even"; known: poisson, constant`: "run fine --rate 1k --arrivals even",
+		"--arrivals is of orders at a rate: give --rate, too":                   "compare fine lua --arrivals constant",
 
 		`--threshold "p99<=5000us" is there twice: leave one out`: "run fine --threshold p99<=5ms " +
 			"--threshold p99<=5000us",
@@ -148,5 +152,24 @@ func TestRunWithThresholds(t *testing.T) {
 	all := parse(t, marketsim(t, "report", dir, "--format", "json").exits(t, exitFine).stdout).Manifest.Config.Thresholds
 	if len(all) != 2 || all[1].String() != "purchases/s<=1000000" {
 		t.Errorf("stored are %v", all)
+	}
+}
+
+// TestConstantArrivals: they are part of a row's name, and of what is stored; those of a
+// Poisson process are the usual.
+func TestConstantArrivals(t *testing.T) {
+	t.Parallel()
+	for arrivals, want := range map[string]string{
+		"constant": "lua 1x2 arrivals=constant at 100/s", "poisson": "lua 1x2 at 100/s",
+	} {
+		r := measured(t, short("run", "lua", "--mix", "1x2", "--rate", "100", "--arrivals", arrivals,
+			"--backend", "embedded")...).Rows[0]
+		if r.Name() != want || r.Open == nil {
+			t.Errorf("%s: the row is %s: %+v", arrivals, r.Name(), r.Open)
+		}
+		due := r.Rate * r.Seconds
+		if arrivals == "constant" && math.Abs(float64(r.Open.Due)-due) > 1 {
+			t.Errorf("%d orders fell due, want %.1f", r.Open.Due, due)
+		}
 	}
 }

@@ -239,8 +239,8 @@ func (p *pair) add(a, b *result.Row) {
 	p.logs = append(p.logs, logA-logB)
 }
 
-// log is the logarithm of a row's metric. Where the metric is missing or 0 there is no
-// ratio, except of purchases/s.
+// log is the logarithm of a row's metric. A metric that is missing or 0 has no ratio, except
+// purchases/s.
 func (p *pair) log(r *result.Row) float64 {
 	v := p.Metric.Of(r)
 	if p.OfPurchases() {

@@ -114,8 +114,8 @@ func (all rounds) checkValue(c *Check, trials int) {
 	c.Reason = tooFew(i, disturbed, trials, c.Confidence)
 }
 
-// checkRatio fills in the ratio to the first strategy, as a comparison has it. Where the
-// first differs from itself nothing is known of ratios.
+// checkRatio fills in the ratio to the first strategy, as a comparison has it. If the first
+// differs from itself nothing is known of ratios.
 func (all rounds) checkRatio(c *Check, plan runs.Config) {
 	strategies := plan.Strategies()
 	margin := 0.0

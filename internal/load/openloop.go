@@ -23,12 +23,13 @@ const (
 )
 
 // A schedule says when orders of an open loop are due, from its start. Gaps are
-// exponential (Poisson arrivals), as if each order came from a customer of its own. Rate
-// and seed fix it: nothing that happens in a row delays an order.
+// exponential (Poisson arrivals), as if each order came from a customer of its own, or all
+// the same. Rate and seed fix it: nothing that happens in a row delays an order.
 type schedule struct {
-	rate  float64 // orders a second
-	seed  uint64
-	taken atomic.Int64 // when the order taken last is due, in ns
+	rate     float64 // orders a second
+	seed     uint64
+	constant bool         // all gaps are the same, whatever the seed
+	taken    atomic.Int64 // when the order taken last is due, in ns
 }
 
 // take returns when the next order that nobody has taken is due. Any number of workers
@@ -46,6 +47,12 @@ func (s *schedule) take() time.Duration {
 // after returns when the order after the one due at the given time is due: always
 // later. It is a pure function.
 func (s *schedule) after(due time.Duration) time.Duration {
+	if s.constant {
+		// Counted from the start: gaps cut to whole nanoseconds would add up to another rate.
+		number := math.Round(due.Seconds()*s.rate) + 1
+		return max(due+1, time.Duration(number/s.rate*float64(time.Second)))
+	}
+
 	var draw rand.PCG
 	draw.Seed(s.seed, uint64(due))
 	even := float64(draw.Uint64()>>11) / (1 << 53) // at least 0, below 1
@@ -79,7 +86,7 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 		return nil
 	}
 	return &openLoop{
-		schedule:     schedule{rate: p.Rate, seed: o.Seed},
+		schedule:     schedule{rate: p.Rate, seed: o.Seed, constant: p.Arrivals == result.ConstantArrivals},
 		slo:          int64(cmp.Or(o.SLO, math.MaxInt64)),
 		sellersPause: min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks),
 		alarms:       redisconn.NewAlarm,

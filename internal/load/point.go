@@ -116,6 +116,13 @@ func (o Options) checkTimes(p result.Point) *PointError {
 		return refused("rate", "%s orders/s: want more than 0 and at most %s, "+
 			"beyond which they cannot be told apart in time", humanize.Commaf(p.Rate), humanize.Comma(MaxRate))
 
+	case p.Arrivals != "" && p.Arrivals != result.ConstantArrivals:
+		return refused("arrivals", "%q: want %s, or nothing for those of a Poisson process", p.Arrivals,
+			result.ConstantArrivals)
+
+	case p.Arrivals != "" && p.Rate == 0:
+		return refused("arrivals", "it is for orders at a rate")
+
 	case o.SLO < 0 || o.SLO > 0 && p.Rate == 0:
 		return refused("slo", "it must be a positive time, and is for orders at a rate")
 	}

@@ -107,3 +107,34 @@ func TestScheduleIsTakenWhole(t *testing.T) {
 		t.Error("with another seed the first order is the same")
 	}
 }
+
+// TestConstantGaps: orders are due at equal gaps, as many a second as the rate says over
+// however long, each later than the one before it, whoever takes them.
+func TestConstantGaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := anyRate(t)
+		s := &schedule{rate: rate, seed: rapid.Uint64().Draw(t, "seed"), constant: true}
+		start := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "start"))
+		s.taken.Store(int64(start))
+		first := s.take()
+		const n = 1_000
+		last := first
+		for range n {
+			next := s.take()
+			if gap := (next - last).Seconds() * rate; math.Abs(gap-1) > 2e-9*rate+1e-6 || next <= last {
+				t.Fatalf("rate %v: a gap of %s after %s, %v of the mean gap", rate, next-last, last, gap)
+			}
+			last = next
+		}
+		if all := (last - first).Seconds() * rate; math.Abs(all-n) > 2e-9*rate+1e-6 {
+			t.Fatalf("rate %v: %d gaps take as long as %v", rate, n, all)
+		}
+		if first <= start {
+			t.Fatalf("an order of %s is taken at %s", first, start)
+		}
+	})
+	s := &schedule{rate: 3, constant: true}
+	if n := s.untaken(0, time.Second+time.Millisecond); n != 3 {
+		t.Errorf("%d orders fall due in the first second, want 3", n)
+	}
+}

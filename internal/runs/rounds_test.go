@@ -73,8 +73,9 @@ func TestGroups(t *testing.T) {
 func TestNames(t *testing.T) {
 	p := result.Point{Strategy: "fine#2", Mix: result.Mix{Buyers: 8}, Load: result.Load{
 		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Rate: 2500,
+		Arrivals: result.ConstantArrivals,
 	}}
-	want := "fine#2 0x8 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms at 2500/s"
+	want := "fine#2 0x8 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms arrivals=constant at 2500/s"
 	if p.Name() != want || p.Spec() != "fine" {
 		t.Errorf("it is named %q, of %q", p.Name(), p.Spec())
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
-// metrics that it compares, and its thresholds. Read takes what was stored since oldestSchema.
+// metrics that it compares, its thresholds, and how orders at a rate arrive. Read takes what
+// was stored since oldestSchema.
 const (
 	Schema       = 3
 	oldestSchema = 2
@@ -268,6 +269,8 @@ func checkRow(r *result.Row) error {
 		return fmt.Errorf("it names no strategy")
 	case r.Mix.Buyers < 1 || r.Mix.Sellers < 1 && r.Hot == 0:
 		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
+	case r.Arrivals != "" && (r.Arrivals != result.ConstantArrivals || r.Rate == 0):
+		return fmt.Errorf("arrivals %q at the rate %v", r.Arrivals, r.Rate)
 	case r.Trial < 1:
 		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
 	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:

@@ -10,7 +10,7 @@ import (
 )
 
 // A Threshold is a condition that a row must meet: a metric is at most, or at least, a
-// value, or so many times that of the first strategy in the same place. Thresholds can be
+// value, or a multiple of that of the first strategy in the same place. Thresholds can be
 // compared with ==.
 type Threshold struct {
 	Metric  string // by the name of the CSV

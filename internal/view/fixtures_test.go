@@ -241,6 +241,7 @@ func swept() *runs.Run {
 func open() *runs.Run {
 	slow, fast := at(5, 5), at(5, 5)
 	slow.Rate, fast.Rate = 200, 1000
+	fast.Arrivals = result.ConstantArrivals
 	r := run(1, points([]string{"fine"}, slow, fast), func(point, _ int) float64 { return []float64{200, 600}[point] })
 	for i := range r.Rows {
 		row := &r.Rows[i]

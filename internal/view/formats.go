@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/csv"
 	"errors"
@@ -20,7 +21,7 @@ import (
 )
 
 // CSV writes the rows of runs with every number in full, and nothing for what a row does
-// not have. The [runs.Metrics] come last, so that a new one moves no column.
+// not have. Behind the [runs.Metrics] stands what came later, so that it moves no column.
 func CSV(w io.Writer, named ...NamedRun) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
@@ -33,6 +34,7 @@ func CSV(w io.Writer, named ...NamedRun) error {
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
+	names = append(names, "arrivals") // came later, and moves no column
 
 	rows := [][]string{names}
 	for _, n := range named {
@@ -49,10 +51,19 @@ func CSV(w io.Writer, named ...NamedRun) error {
 			for _, m := range metrics {
 				row = append(row, exact(m.Of(r)))
 			}
+			row = append(row, arrivals(r.Load))
 			rows = append(rows, row)
 		}
 	}
 	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// arrivals names how orders at a rate arrive; empty: the loop is closed.
+func arrivals(l result.Load) string {
+	if l.Rate == 0 {
+		return ""
+	}
+	return cmp.Or(l.Arrivals, "poisson")
 }
 
 // exact is a value in full; what is not a number is empty.

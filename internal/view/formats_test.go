@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,6 +55,7 @@ func TestCSV(t *testing.T) {
 			"rate":           "1000",
 			"backlog":        "4000",
 			"service_ms_p99": "7.1",
+			"arrivals":       "constant",
 			"audit_ok":       "true",
 		},
 	} {
@@ -64,8 +66,12 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	metrics := runs.Metrics()
-	for i, m := range metrics { // the last columns, so that a new one moves none
-		column := len(records[0]) - len(metrics) + i
+	first := slices.Index(records[0], metrics[0].Name)
+	if rest := records[0][first+len(metrics):]; !slices.Equal(rest, []string{"arrivals"}) { // each came later
+		t.Errorf("behind the metrics stand %q", rest)
+	}
+	for i, m := range metrics {
+		column := first + i
 		text, want := records[1][column], m.Of(&named[0].Run.Rows[0])
 		got, err := strconv.ParseFloat(text, 64)
 		same := err == nil && got == want
@@ -110,7 +116,7 @@ func TestGobench(t *testing.T) {
 		t.Errorf("%d rows and %d units: %v", len(found), units, found)
 	}
 	r := found["Market/strategy=coarse/mix=1x1-2"]
-	if r == nil || found["Market/strategy=fine/mix=5x5/rate=1000-2"] == nil ||
+	if r == nil || found["Market/strategy=fine/mix=5x5/arrivals=constant/rate=1000-2"] == nil ||
 		found["Market/strategy=fine:set-px:ttl=500ms/mix=0x5/hot=1/hold=0.5ms-2"] == nil {
 		t.Fatalf("the rows are %v", found)
 	}

@@ -103,7 +103,7 @@ func rowBlocks(run *runs.Run) (blocks []Block) {
 }
 
 // rows is the whole table of a section, a row for each group. Only the main one tells of
-// the audit.
+// the audit, and that of open loops of the rate that was asked for, beside what was offered.
 func (s section) rows(run *runs.Run) *Table {
 	metrics := slices.DeleteFunc(runs.Metrics(), func(m runs.Metric) bool { return m.Table != s.table })
 	headings := []string{"row", "audit"}
@@ -111,11 +111,18 @@ func (s section) rows(run *runs.Run) *Table {
 		headings = append(headings, m.Heading)
 	}
 
+	if s.table == runs.OpenLoop {
+		headings[1] = "asked/s"
+	}
+
 	t := NewTable(headings...)
 	for _, g := range measured(run) {
 		row := cells(again(g.Name()), "")
-		if s.table == runs.Main {
+		switch {
+		case s.table == runs.Main:
 			row[1] = audited(g.Rows)
+		case s.table == runs.OpenLoop && g.Rate > 0:
+			row[1].Text = Number(g.Rate, runs.PerSecond)
 		}
 		for _, m := range metrics {
 			row = append(row, Cell{Text: cell(g, m, run.Manifest.Config.Trials)})
