@@ -138,13 +138,16 @@ func (f *rowFlags) takesRounds(cmd *cobra.Command, config *runs.Config) error {
 		intervals = compare.Intervals(*config)
 	}
 	fewest := compare.Fewest(max(checks, intervals))
+	changed := cmd.Flags().Changed("trials")
 	switch {
-	case checks+intervals == 0 || f.trials >= fewest && cmd.Flags().Changed("trials"):
+	case changed && (f.trials >= fewest || checks+intervals == 0):
 		return nil
-	case !cmd.Flags().Changed("trials"):
-		f.trials = fewest
-		if intervals > 0 {
-			f.trials = max(9, fewest)
+	case !changed && config.Margin != nil: // the command compares, though perhaps no two
+		f.trials = max(9, fewest)
+		return nil
+	case !changed:
+		if checks > 0 {
+			f.trials = fewest
 		}
 		return nil
 	case checks > intervals:
