@@ -174,7 +174,7 @@ func (s *schedule) do(choice search.Choice) {
 		c.putOff = true
 	case explore.Lose:
 		h := s.takeRequest(c)
-		s.referee.sends(c.number, identity(h))
+		s.referee.sends(c.number, identity(h), c.term(h))
 		s.deliver(c, h, lostReply, h.Lose)
 	case explore.Die:
 		s.dieNext(c)
@@ -276,8 +276,9 @@ func (s *schedule) goOn(c *client) {
 		s.idle.changed()
 	}
 
-	s.referee.sends(c.number, request)
-	s.referee.renews(c.number, time.Now())
+	term := c.term(h)
+	s.referee.sends(c.number, request, term)
+	s.referee.renews(c.number, term.begins)
 	s.deliver(c, h, "", h.Open)
 }
 
@@ -373,6 +374,6 @@ func (s *schedule) poll(c *client) {
 // letPollPass lets a poll through.
 func (s *schedule) letPollPass(c *client) {
 	h := s.takeRequest(c)
-	s.referee.sends(c.number, identity(h))
+	s.referee.sends(c.number, identity(h), c.term(h))
 	s.deliver(c, h, "", h.Open)
 }

@@ -2,10 +2,8 @@ package judge
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -38,6 +36,7 @@ type judgement struct {
 	tested      map[string]bool   // the promises that something has put to the test
 	keptOut     map[string]string // see world.keptOut
 	clock       string            // why the clock of a client was not set; empty: it was
+	trusted     []string          // words that may have a clock inside, which were trusted
 	uncancelled string            // why no call was cancelled; empty: calls were
 }
 
@@ -53,6 +52,7 @@ func newJudgement() judgement {
 func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.tested, o.promises(searched))
 	maps.Copy(f.keptOut, searched.keptOut)
+	f.trusted = searched.trusted
 	name := o.program().Name
 	if why := o.belowFloor(searched); why != "" {
 		f.unreached[name] = why
@@ -65,7 +65,7 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 // belowFloor says what a search has left out of what a promise takes at least to be called
 // kept: every schedule with one preemption and no fault, and every one with one fault of
 // any kind that the program can hear, and no preemption. Empty: nothing. Clients that work
-// are not preempted, and with a clock that is ahead no fault happens.
+// are not preempted, and with a clock that is wrong no fault happens.
 func (o Options) belowFloor(s ProgramResult) string {
 	name := o.program().Name
 	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool { return slices.Contains(s.kinds, kind) })
@@ -74,9 +74,9 @@ func (o Options) belowFloor(s ProgramResult) string {
 	switch {
 	case name != works && o.Bounds.Preemptions < 1:
 		return "nobody was preempted: --preemptions 1 has that happen"
-	case name != clockOff && o.Bounds.Faults < 1:
+	case !setsClock(name) && o.Bounds.Faults < 1:
 		return "no fault happened: --faults 1 has that happen"
-	case name != clockOff && len(missing) > 0:
+	case !setsClock(name) && len(missing) > 0:
 		return fmt.Sprintf("--of has left out %s", listed(missing))
 	case !reached && o.Within > 0:
 		return fmt.Sprintf("stopped after %s by %s: try --within %s",
@@ -108,9 +108,9 @@ func (f judgement) offers(promise string) bool {
 }
 
 // bears reports whether the search of a program bears on a promise. What a clock that is
-// ahead does is for its own search to show.
+// wrong does is for its own searches to show.
 func bears(program, promise string) bool {
-	return (program == clockOff) == (promise == clockIndependent)
+	return setsClock(program) == (promise == clockIndependent)
 }
 
 // untested says of each promise, in the order of a report, why it may be that nothing has
@@ -179,13 +179,13 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		s.State = "not kept"
 		s.Why = f.searches[untold].Shows
 		return s
-	case !f.tested[promise]:
+	case !f.tested[promise], promise == clockIndependent && f.clock != "":
 		s.State = "unchecked"
 		s.Why = why
 		return s
 	}
 
-	for _, program := range []string{locks, works, clockOff} {
+	for _, program := range (Options{}).programs() {
 		if f.unreached[program] != "" && bears(program, promise) {
 			s.State = "unchecked"
 			s.Why = program + ": " + f.unreached[program]
@@ -267,7 +267,7 @@ func (o Options) broken(program string, f search.Found) string {
 		return promise
 	case buys && f.Harm != verify.DoesNotEnd:
 		return "no item is sold twice, and no coin is lost"
-	case program == clockOff && promise != "":
+	case setsClock(program) && promise != "":
 		return clockIndependent
 	case f.Harm == verify.LockedOut:
 		return keptOutBreaks(f.Struck)
@@ -275,17 +275,4 @@ func (o Options) broken(program string, f search.Found) string {
 		return noticesLoss
 	}
 	return promise
-}
-
-// errClock is returned where the clock of a client cannot be set, or nothing
-// shows that it was.
-var errClock = errors.New("the clock of a client was not set")
-
-// ahead is a command whose wall clock is ahead; its sleeps are as long as before.
-func ahead(command []string) ([]string, error) {
-	faketime, err := exec.LookPath("faketime")
-	if err != nil {
-		return nil, fmt.Errorf("%w: faketime is not installed", errClock)
-	}
-	return slices.Concat([]string{faketime, "-m", "-f", "+" + fmt.Sprint(clockStep.Seconds()) + "s"}, command), nil
 }

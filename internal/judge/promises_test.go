@@ -114,7 +114,7 @@ func TestKeptHasAFloor(t *testing.T) {
 			"nobody was preempted: --preemptions 1 has that happen"},
 		{"who works is not preempted", Options{Program: works, Bounds: explore.Bounds{Faults: 1}}, done, ""},
 		{"no fault", Options{Bounds: explore.Bounds{Preemptions: 1}}, done, "no fault happened: --faults 1 has that happen"},
-		{"no fault beside a clock", Options{Program: clockOff, Bounds: explore.Bounds{Preemptions: 1}}, done, ""},
+		{"no fault beside a clock", Options{Program: clockAhead, Bounds: explore.Bounds{Preemptions: 1}}, done, ""},
 		{"few kinds", Options{Bounds: both}, few, "--of has left out lose-reply and late"},
 	} {
 		if got := c.o.belowFloor(c.searched); got != c.want {

@@ -215,6 +215,7 @@ func rewritten(raw []byte, change func(word string) string) (all []byte) {
 // appendString appends a string, changed, with its header and without the end of its line.
 func appendString(all []byte, header, text string, change func(word string) string) []byte {
 	is := text
+
 	switch header[0] {
 	case '$':
 		is = change(text)
@@ -223,6 +224,7 @@ func appendString(all []byte, header, text string, change func(word string) stri
 			is = format + ":" + change(word)
 		}
 	}
+
 	if is != text {
 		header = header[:1] + strconv.Itoa(len(is)) + "\r\n"
 	}
