@@ -39,9 +39,8 @@ func takesByClock(ctx context.Context, rdb *redis.Client, kind, name string, lea
 		return ends
 	}
 	old := rdb.Get(ctx, name).Val()
-	set := redis.SetArgs{Get: true}
 	was, err := strconv.ParseInt(old, 10, 64)
-	if err == nil && was < now() && rdb.SetArgs(ctx, name, ends, set).Val() == old {
+	if err == nil && was < now() && rdb.Do(ctx, "GETSET", name, ends).Val() == old {
 		return ends
 	}
 	return ""
