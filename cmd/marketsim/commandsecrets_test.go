@@ -91,7 +91,8 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 		{"--replay x5/true/lock -- true", "no token of a schedule"},
 		{"--replay x5/true/lock/ -- true", `step 1 of the token, "", is none`},
 		{"--replay x5/true/lock/d1.q9 -- true", `step 2 of the token, "q9", is none`},
-		{"--replay x5/true/nothing/d1 -- true", `no program "nothing"; there is lock, lock-works, lock-clock`},
+		{"--replay x5/true/nothing/d1 -- true",
+			`no program "nothing"; there is lock, lock-works, lock-clock, lock-clock-behind`},
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, exitUsage).says(t, c.says)
 	}

@@ -195,9 +195,10 @@ func (s storedSearch) chosen(schemes []string, explored func(string) bool) []str
 // long.
 func (s storedSearch) explorations(t *testing.T, names []string) []exploration {
 	f := &exploreFlags{
-		programs: s.programs,
-		limits:   explore.Bounds{Preemptions: explore.Unbounded, Faults: 1, Schedules: 1_000_000},
-		all:      true,
+		programs:  s.programs,
+		catalogue: catalogue.Full(),
+		limits:    explore.Bounds{Preemptions: explore.Unbounded, Faults: 1, Schedules: 1_000_000},
+		all:       true,
 	}
 	chosen := testkit.Must(f.chosen(names))(t)
 	how := os.Getenv("MARKETSIM_EXPLORE")

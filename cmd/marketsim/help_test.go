@@ -140,7 +140,7 @@ func TestCompletion(t *testing.T) {
 // command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	t.Parallel()
-	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
+	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ((?:[^#>\n\\]|>=)+)`)
 	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../results/README.md") {

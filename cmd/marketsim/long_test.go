@@ -77,7 +77,7 @@ func TestReportOfLongWords(t *testing.T) {
 	for name, long := range longWords() {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			text := strings.Replace(string(stored), `"shows": "`, `"shows": "`+long, 1)
+			text := strings.ReplaceAll(string(stored), `"shows": "`, `"shows": "`+long)
 			testkit.Succeeds(t, os.WriteFile(filepath.Join(dir, exploredFile), []byte(text), 0o666))
 
 			for _, args := range [][]string{

@@ -174,7 +174,7 @@ func (s *schedule) do(choice search.Choice) {
 		c.putOff = true
 	case explore.Lose:
 		h := s.takeRequest(c)
-		s.referee.sends(c.number, identity(h))
+		s.referee.sends(c.number, identity(h), c.term(h))
 		s.deliver(c, h, lostReply, h.Lose)
 	case explore.Die:
 		s.dieNext(c)
@@ -276,11 +276,11 @@ func (s *schedule) goOn(c *client) {
 		s.idle.changed()
 	}
 
-	s.referee.sends(c.number, request)
-	sent := time.Now()
+	term := c.term(h)
+	s.referee.sends(c.number, request, term)
 	s.deliver(c, h, "", h.Open)
 	if mentions(h.Commands, s.lock) {
-		s.referee.renews(c.number, sent, time.Now())
+		s.referee.renews(c.number, term.begins, time.Now())
 	}
 }
 
@@ -376,6 +376,6 @@ func (s *schedule) poll(c *client) {
 // letPollPass lets a poll through.
 func (s *schedule) letPollPass(c *client) {
 	h := s.takeRequest(c)
-	s.referee.sends(c.number, identity(h))
+	s.referee.sends(c.number, identity(h), c.term(h))
 	s.deliver(c, h, "", h.Open)
 }

@@ -17,6 +17,7 @@ type client struct {
 	program.Launch
 	number  int // in the world
 	gate    *wire.Proxy
+	clock   *wire.Clock // as its gate has it
 	events  chan<- event
 	process *program.Child // nil: none runs
 

@@ -22,7 +22,7 @@ type shortfall struct {
 // belowFloor says what a search has left out of what a promise takes at least to be called
 // kept: every schedule with one preemption and no fault, and every one with one fault of
 // any kind that the program can hear, and no preemption. Clients that work are not
-// preempted, and with a clock that is ahead no fault happens.
+// preempted, and with a clock that is wrong no fault happens.
 func (o Options) belowFloor(s ProgramResult) shortfall {
 	name := o.program().Name
 	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool { return slices.Contains(s.kinds, kind) })
@@ -31,9 +31,9 @@ func (o Options) belowFloor(s ProgramResult) shortfall {
 	switch {
 	case name != works && o.Bounds.Preemptions < 1:
 		return shortfall{why: "nobody was preempted: --preemptions 1 has that happen"}
-	case name != clockOff && o.Bounds.Faults < 1:
+	case !setsClock(name) && o.Bounds.Faults < 1:
 		return shortfall{why: "no fault happened: --faults 1 has that happen"}
-	case name != clockOff && len(missing) > 0:
+	case !setsClock(name) && len(missing) > 0:
 		return shortfall{why: fmt.Sprintf("--of has left out %s", listed(missing))}
 	case reached:
 		return shortfall{}
@@ -68,7 +68,7 @@ func longer(within time.Duration, s search.Summary) time.Duration {
 func (f judgement) leftOut(promise string) string {
 	var all []string
 	var within time.Duration
-	for _, program := range []string{locks, works, clockOff} {
+	for _, program := range (Options{}).programs() {
 		left := f.unreached[program]
 		if left.why != "" && bears(program, promise) {
 			all = append(all, program+": "+left.why)

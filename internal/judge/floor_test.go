@@ -47,7 +47,7 @@ func TestKeptHasAFloor(t *testing.T) {
 		{"who works is not preempted", Options{Program: works, Bounds: explore.Bounds{Faults: 1}}, done, shortfall{}},
 		{"no fault", Options{Bounds: explore.Bounds{Preemptions: 1}}, done,
 			shortfall{why: "no fault happened: --faults 1 has that happen"}},
-		{"no fault beside a clock", Options{Program: clockOff, Bounds: explore.Bounds{Preemptions: 1}}, done, shortfall{}},
+		{"no fault beside a clock", Options{Program: clockAhead, Bounds: explore.Bounds{Preemptions: 1}}, done, shortfall{}},
 		{"few kinds", Options{Bounds: both}, few, shortfall{why: "--of has left out lose-reply and late"}},
 	} {
 		if got := c.o.belowFloor(c.searched); got != c.want {
@@ -68,9 +68,9 @@ func TestKeptHasAFloor(t *testing.T) {
 // What was cut off is named for each program, with one time that may reach all of it.
 func TestAllThatWasCutOffIsNamed(t *testing.T) {
 	found := judgement{unreached: map[string]shortfall{
-		locks:    {why: "stopped after 9 schedules", within: 2 * time.Minute},
-		works:    {why: "stopped after 1 schedule", within: 5 * time.Minute},
-		clockOff: {why: "stopped after 2 schedules by an interruption"},
+		locks:      {why: "stopped after 9 schedules", within: 2 * time.Minute},
+		works:      {why: "stopped after 1 schedule", within: 5 * time.Minute},
+		clockAhead: {why: "stopped after 2 schedules by an interruption"},
 	}}
 	for promise, want := range map[string]string{
 		exclusive: "lock: stopped after 9 schedules; lock-works: stopped after 1 schedule; --within 5m may reach it",

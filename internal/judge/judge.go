@@ -42,7 +42,7 @@ type Options struct {
 	// see controls; nil: none.
 	Controls []string
 	// Purchase has Judge go through Markets. Program is what Run has the copies do: one
-	// of Markets, or "lock" (the same as the empty string), "lock-works" or "lock-clock".
+	// of Markets, or "lock" (the same as the empty string), "lock-works" or one of clockSteps.
 	Purchase    bool
 	Program     string
 	NoticesLoss bool // the lock promises that a release says whether the lock had been lost
@@ -65,8 +65,10 @@ type Options struct {
 	// How long a program may say nothing before its search: of Within, what is left for all
 	// programs.
 	silence time.Duration
-	until   time.Time     // when the time of one program is over; zero: never
-	within  time.Duration // of all programs; Within is then that of one
+	until   time.Time // when the time of one program is over; zero: never
+	// The clock of the second client is set by faketime, not by its gate: see clock.go.
+	faketime bool
+	within   time.Duration // of all programs; Within is then that of one
 }
 
 // Kinds are the faults that can happen to every program. That its calls are cancelled
@@ -76,12 +78,12 @@ func Kinds() []explore.Fault {
 }
 
 // The programs of a lock: holders leave at once, the first holder works for one lease and
-// a half, and the clock of the second client is ahead by clockStep.
+// a half, and the clock of the second client is ahead or behind by clockStep.
 const (
-	locks     = "lock"
-	works     = "lock-works"
-	clockOff  = "lock-clock"
-	clockStep = time.Hour
+	locks       = "lock"
+	works       = "lock-works"
+	clockAhead  = "lock-clock"
+	clockBehind = "lock-clock-behind"
 )
 
 // Progress is how far the search of a program is.
@@ -116,6 +118,9 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 	programs := o.programs()
 	var failed error
 	for n, name := range programs {
+		if found.clock != "" && setsClock(name) {
+			continue // what could not be set ahead cannot be set behind
+		}
 		one := o.only(name, n, o.Within-time.Since(began))
 		searched, err := one.runWithLease(ctx, res)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, errClock) {
@@ -144,6 +149,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 	if !o.Purchase {
 		found.searches = res.Searches
 		res.Promises = found.verdicts()
+		res.Notes = append(res.Notes, found.trustNote(res.Promises)...)
 	}
 	return res, failed
 }
@@ -151,7 +157,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 // share is the part of the time that is left which the first of some programs may have. The
 // search of the plain program has the most schedules, and that with a clock the fewest.
 func share(programs []string, left time.Duration) time.Duration {
-	weights := map[string]time.Duration{locks: 4, works: 3, clockOff: 1}
+	weights := map[string]time.Duration{locks: 4, works: 3}
 	var all time.Duration
 	for _, name := range programs {
 		all += cmp.Or(weights[name], 1)
@@ -191,7 +197,7 @@ func (o Options) programs() []string {
 	if o.Purchase {
 		return MarketNames()
 	}
-	return []string{locks, works, clockOff}
+	return []string{locks, works, clockAhead, clockBehind}
 }
 
 // only is the search of one program, the n-th, which may take its share of the time: what
@@ -211,10 +217,10 @@ func (o Options) only(name string, n int, left time.Duration) Options {
 		o = o.limited()
 	}
 
-	switch name {
-	case works:
+	switch {
+	case name == works:
 		o.Bounds.Preemptions = 0
-	case clockOff:
+	case setsClock(name):
 		o.Bounds.Preemptions = max(1, o.Bounds.Preemptions)
 		o.Bounds.Faults = 0
 	}
@@ -229,6 +235,7 @@ type ProgramResult struct {
 	tested  map[string]bool
 	keptOut map[string]string // see world.keptOut
 	kinds   []explore.Fault   // which could happen
+	trusted []string          // see world.opaque
 
 	// The lease that the program was asked for, and the shortest and the longest that it
 	// was seen to have.
@@ -253,9 +260,9 @@ func (s ProgramResult) lease() *findings.JudgedLease {
 }
 
 // promises are those that the search has put to the test. If all lock as
-// they should though the clock of one is ahead, the lock does not need clocks.
+// they should though the clock of one is wrong, the lock does not need clocks.
 func (o Options) promises(s ProgramResult) map[string]bool {
-	if o.program().Name == clockOff && s.tested[exclusive] {
+	if setsClock(o.program().Name) && s.tested[exclusive] {
 		return map[string]bool{clockIndependent: true}
 	}
 	return s.tested
@@ -271,13 +278,16 @@ func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 	o.Bounds.Kinds = o.kinds()
 	o = o.limited()
 	o.tell(search.Summary{})
-	err = o.withWorlds(ctx, func(worlds []*world) error {
-		err := o.playControls(ctx)
-		if err == nil {
-			s, err = o.search(ctx, worlds)
-		}
-		s.noteLeases(worlds)
-		return err
+	err = o.withClock(func(o Options) error {
+		return o.withWorlds(ctx, func(worlds []*world) error {
+			err := o.playControls(ctx)
+			if err == nil {
+				s, err = o.search(ctx, worlds)
+			}
+			s.noteLeases(worlds)
+			s.trusted = worlds[0].opaque
+			return err
+		})
 	})
 	return s, err
 }
@@ -366,9 +376,11 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 		o.Bounds.Faults = len(steps)
 	}
 
-	err = o.withWorlds(ctx, func(worlds []*world) error {
-		f, err = search.Replay(o.program(), worlds[0], steps)
-		return err
+	err = o.withClock(func(o Options) error {
+		return o.withWorlds(ctx, func(worlds []*world) error {
+			f, err = search.Replay(o.program(), worlds[0], steps)
+			return err
+		})
 	})
 	f.Token = token
 	return f, err
@@ -447,6 +459,9 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 		return err
 	}
 	shareLease(worlds)
+	if err := first.hidden(); err != nil {
+		return err
+	}
 	return do(worlds)
 }
 
@@ -470,7 +485,8 @@ func (o Options) startWorlds(
 func (o Options) pairs() int { return cmp.Or(o.Pairs, 4) }
 
 // shareLease has all worlds go by the shortest lease that one has measured. The others
-// were longer because the machine was slow. Renewals are as the first has seen them.
+// were longer because the machine was slow. Renewals and opaque words are as the first has
+// seen them.
 func shareLease(worlds []*world) {
 
 	shortest := worlds[0].lease
@@ -480,6 +496,8 @@ func shareLease(worlds []*world) {
 	for _, w := range worlds {
 		w.lease = shortest
 		w.renewing = worlds[0].renewing
+		w.opaque = worlds[0].opaque
+		w.signed = worlds[0].signed
 		w.leastLease = min(shortest, w.wantedLease)
 	}
 }

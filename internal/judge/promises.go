@@ -2,10 +2,8 @@ package judge
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -36,6 +34,7 @@ type judgement struct {
 	tested      map[string]bool      // the promises that something has put to the test
 	keptOut     map[string]string    // see world.keptOut
 	clock       string               // why the clock of a client was not set; empty: it was
+	trusted     []string             // words that may have a clock inside, which were trusted
 	uncancelled string               // why no call was cancelled; empty: calls were
 }
 
@@ -51,6 +50,7 @@ func newJudgement() judgement {
 func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.tested, o.promises(searched))
 	maps.Copy(f.keptOut, searched.keptOut)
+	f.trusted = searched.trusted
 	name := o.program().Name
 	if left := o.belowFloor(searched); left.why != "" {
 		f.unreached[name] = left
@@ -72,9 +72,9 @@ func (f judgement) offers(promise string) bool {
 }
 
 // bears reports whether the search of a program bears on a promise. What a clock that is
-// ahead does is for its own search to show.
+// wrong does is for its own searches to show.
 func bears(program, promise string) bool {
-	return (program == clockOff) == (promise == clockIndependent)
+	return setsClock(program) == (promise == clockIndependent)
 }
 
 // untested says of each promise, in the order of a report, why it may be that nothing has
@@ -143,7 +143,7 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		s.State = "not kept"
 		s.Why = f.searches[untold].Shows
 		return s
-	case !f.tested[promise]:
+	case !f.tested[promise], promise == clockIndependent && f.clock != "":
 		s.State = "unchecked"
 		s.Why = cmp.Or(f.leftOut(promise), why) // what was not played may have put it to the test
 		return s
@@ -233,7 +233,7 @@ func (o Options) broken(program string, f search.Found) string {
 		return promise
 	case buys && f.Harm != verify.DoesNotEnd:
 		return "no item is sold twice, and no coin is lost"
-	case program == clockOff && promise != "":
+	case setsClock(program) && promise != "":
 		return clockIndependent
 	case f.Harm == verify.LockedOut:
 		return keptOutBreaks(f.Struck)
@@ -241,17 +241,4 @@ func (o Options) broken(program string, f search.Found) string {
 		return noticesLoss
 	}
 	return promise
-}
-
-// errClock is returned where the clock of a client cannot be set, or nothing
-// shows that it was.
-var errClock = errors.New("the clock of a client was not set")
-
-// ahead is a command whose wall clock is ahead; its sleeps are as long as before.
-func ahead(command []string) ([]string, error) {
-	faketime, err := exec.LookPath("faketime")
-	if err != nil {
-		return nil, fmt.Errorf("%w: faketime is not installed", errClock)
-	}
-	return slices.Concat([]string{faketime, "-m", "-f", "+" + fmt.Sprint(clockStep.Seconds()) + "s"}, command), nil
 }

@@ -15,7 +15,7 @@ import (
 // happens, and notes harms, and which promises would have been seen broken. Of two
 // explanations of what it sees it takes the one that is better for the lock: a lease lasts
 // from when the request that may have begun it was sent on, and for the least time that
-// was measured.
+// was measured, but no longer than a time in that request says.
 type referee struct {
 	lease    time.Duration   // the least that a lease can be
 	patience time.Duration   // how long a client may be kept out of a lock that nobody holds
@@ -52,11 +52,14 @@ type claim struct {
 	acquired time.Time // when it said so
 	sent     time.Time // when its last request was sent on to the server
 
-	// A lease begins with the first request of its take, which may be sent again.
+	// A lease begins with the first request of its take, which may be sent again, and ends at
+	// a time that one of them says; zero: none has.
 	firstRequest string
+	expires      time.Time
 	leaseBegins  time.Time
 	leaseEnds    time.Time
-	// What sent was when the client was stopped while it took the lock: its lease may have
+	counted      time.Time // from when the lease of its last request counts
+	// What counted was when the client was stopped while it took the lock: its lease may have
 	// begun then. Zero: it was not stopped.
 	sentBeforePause time.Time
 
@@ -87,10 +90,17 @@ func (r *referee) allEnded() bool {
 	return !slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase != ended })
 }
 
+// A term is that of the lease which a request may begin.
+type term struct {
+	begins time.Time
+	ends   time.Time // at the latest; zero: the request does not say
+}
+
 // sends notes that a client's request is sent on to the server.
-func (r *referee) sends(client int, request string) {
+func (r *referee) sends(client int, request string, t term) {
 	c := r.claims[client]
 	c.sent = time.Now()
+	c.counted = t.begins
 	if c.phase != acquiring {
 		return
 	}
@@ -99,7 +109,10 @@ func (r *referee) sends(client int, request string) {
 		c.firstRequest = request
 	}
 	if c.firstRequest == request {
-		c.leaseBegins = c.sent
+		c.leaseBegins = t.begins
+	}
+	if !t.ends.IsZero() {
+		c.expires = t.ends
 	}
 	r.contended = r.contended || r.other(client).phase == holding
 }
@@ -119,7 +132,7 @@ func (r *referee) renews(client int, came, answered time.Time) {
 func (r *referee) pauses(client int) {
 	c := r.claims[client]
 	if c.phase == acquiring {
-		c.sentBeforePause = c.sent
+		c.sentBeforePause = c.counted
 	}
 }
 
@@ -174,6 +187,7 @@ func (r *referee) takesAgain(client int) {
 	c.repeats = false
 	c.sentBeforePause = time.Time{}
 	c.firstRequest = ""
+	c.expires = time.Time{}
 }
 
 // acquires notes that a client has acquired the lock: perhaps while the other one holds
@@ -183,6 +197,9 @@ func (r *referee) acquires(client int, token string) {
 	c.phase = holding
 	c.acquired = time.Now()
 	c.leaseEnds = c.leaseBegins.Add(r.lease)
+	if !c.expires.IsZero() && c.expires.Before(c.leaseEnds) {
+		c.leaseEnds = c.expires
+	}
 
 	r.acquisitions++
 	r.testedIf(exclusive, r.acquisitions == takes && r.contended)

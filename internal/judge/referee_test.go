@@ -16,7 +16,7 @@ func TestReferee(t *testing.T) {
 	var r *referee
 	take := func(client int, token string) {
 		r.takesAgain(client)
-		r.sends(client, "SET lock")
+		r.sends(client, "SET lock", term{begins: time.Now()})
 		time.Sleep(time.Microsecond) // so that the shortest lease is over
 		r.acquires(client, token)
 	}
@@ -48,6 +48,28 @@ func TestReferee(t *testing.T) {
 			time.Sleep(time.Hour / 2)
 			r.renews(alice, came, time.Now())
 			take(bob, "")
+		}, []verify.Harm{verify.Outlived}},
+		{"after a lease that counts from when it was sent", time.Hour, func() {
+			r.sends(alice, "SET lock", term{begins: time.Now().Add(-time.Hour)})
+			r.acquires(alice, "")
+			take(bob, "")
+		}, []verify.Harm{verify.Outlived}},
+		{"after a lease that ends at a time", time.Hour, func() {
+			r.sends(alice, "SET lock", term{begins: time.Now(), ends: time.Now()})
+			r.acquires(alice, "")
+			take(bob, "")
+		}, []verify.Harm{verify.Outlived}},
+		{"before the time at which a lease ends, by the last try", time.Hour, func() {
+			r.sends(alice, "SET lock", term{begins: time.Now(), ends: time.Now()})
+			r.sends(alice, "SET lock", term{begins: time.Now(), ends: time.Now().Add(time.Hour)})
+			r.acquires(alice, "")
+			take(bob, "")
+		}, []verify.Harm{verify.TwoHolders}},
+		{"stopped with a time that it had sent long before", time.Hour, func() {
+			r.sends(alice, "SET lock", term{begins: time.Now().Add(-time.Hour)})
+			r.pauses(alice)
+			take(bob, "")
+			r.acquires(alice, "")
 		}, []verify.Harm{verify.Outlived}},
 		{"after a release by another", time.Hour, func() {
 			take(alice, "")
@@ -118,7 +140,7 @@ func TestReferee(t *testing.T) {
 func TestAReleaseThatFailsIsRepeatedOnce(t *testing.T) {
 	w := &world{leastLease: time.Hour, tested: map[string]bool{}, clients: []*client{{}, {}}}
 	r := newReferee(w)
-	r.sends(0, "SET lock")
+	r.sends(0, "SET lock", term{begins: time.Now()})
 	r.acquires(0, "")
 
 	r.leaves(0)

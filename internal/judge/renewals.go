@@ -106,6 +106,7 @@ func (w *world) observeRenewals() (err error) {
 		err = errors.Join(err, w.expect(c, program.AnswerLimit, program.ReleaseAnswers, program.Release))
 	}
 	w.renewing = o.renewing(acquired)
+	w.opaque, w.signed = o.opaque()
 	return err
 }
 

@@ -108,7 +108,7 @@ func (s *schedule) play(choose search.Chooser) error {
 }
 
 // interrupted is why the schedule cannot go on.
-func (s *schedule) interrupted() error { return cmp.Or(s.failed, context.Cause(s.ctx)) }
+func (s *schedule) interrupted() error { return cmp.Or(s.failed, s.hidden(), context.Cause(s.ctx)) }
 
 // played is the schedule as the search wants it.
 func (s *schedule) played() search.Played {
@@ -247,7 +247,7 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 	s.idle.changed()
 	c.renewed = false
 	_, token, _ := strings.Cut(answer.Line, " ")
-	s.referee.acquires(c.number, token)
+	s.referee.acquires(c.number, c.clock.Sent(token)) // which may be the time
 }
 
 // hearRelease notes what a client says of its release. It locks again if that is left, or

@@ -42,6 +42,10 @@ type world struct {
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
+	faketime bool     // it has set a client's clock
+	opaque   []string // words that may have a clock inside
+	signed   string   // of these, one that may be a signature, or a hash; empty: none
+
 	renewing renewing     // how the program renews its locks
 	observed *observation // of the rehearsal that is under way; nil: none looks for renewals
 
@@ -77,6 +81,7 @@ func newWorld(
 		server:    server,
 		events:    make(chan event, 1000),
 		program:   o.Program,
+		faketime:  o.faketime,
 		phase:     time.Duration(n) * time.Second / time.Duration(o.pairs()),
 		kinds:     o.Bounds.Kinds,
 		tested:    map[string]bool{},
@@ -103,8 +108,10 @@ func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
 	connect := func() (net.Conn, error) { return redisconn.To(w.server.Target).Connect(context.Background()) }
 	for number, name := range []string{"Alice", "Bob"} {
 		command := o.Command
-		if number == 1 && o.Program == clockOff {
-			command, err = ahead(command)
+		step := o.clockStep(number)
+		if step != 0 && o.faketime {
+			command, err = underFaketime(command, step)
+			step = 0
 		}
 		if err != nil {
 			return err
@@ -114,7 +121,8 @@ func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		c := &client{number: number, gate: gate, events: w.events}
+		c := &client{number: number, gate: gate, clock: wire.NewClock(step), events: w.events}
+		gate.SetClock(c.clock)
 		c.Launch = program.Launch{
 			Name:    name,
 			Command: command,

@@ -3,13 +3,15 @@ package wire
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Held is a request at a gate: what its client sent at once, and with EXEC what was
 // queued since MULTI. Open lets it go; its last reply answers it.
 type Held struct {
 	*Trap
-	Commands [][]string // with their names in lower case
+	Commands [][]string // with their names in lower case, and times as SetClock has the server see them
+	Came     time.Time  // to the gate
 	conn     *conn
 }
 
@@ -25,7 +27,8 @@ func (h *Held) Drop() { h.conn.drop() }
 // Delay ends the connection for the client only: the request stays on its way until Open.
 func (h *Held) Delay() { h.conn.client.Close() }
 
-// Reply is the server's last reply, as its values. It is there once Answered is closed.
+// Reply is the server's last reply, as its values, before a clock moves them. It is there once
+// Answered is closed.
 func (h *Held) Reply() string { return strings.Join(h.values, " ") }
 
 // Gate holds every request of a proxy of Redis, and calls arrived with it, in its
@@ -69,7 +72,7 @@ func (t *transaction) follow(command []string) (before [][]string, queued bool) 
 
 // atGate holds a request if there is a gate. It returns the trap for a command's reply
 // if that is a request's last.
-func (r *redisConn) atGate(command []string) (*Trap, error) {
+func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 	before, queued := r.gate.transaction.follow(command)
 	if r.gate.left > 0 {
 		r.gate.left--
@@ -90,7 +93,10 @@ func (r *redisConn) atGate(command []string) (*Trap, error) {
 	// What the client sent at once has arrived at once, too.
 	buffered, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(buffered))
-	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
+	for _, later := range rest {
+		clock.words(later)
+	}
+	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn, Came: time.Now()}
 	h.gated = true
 	h.Commands = slices.Concat(before, [][]string{command}, rest)
 	r.gate.request = h

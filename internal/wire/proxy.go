@@ -54,6 +54,7 @@ type Proxy struct {
 	traps   []*Trap       // that have caught nothing yet
 	record  bool          // what commands come
 	names   []string      // of those that came since
+	clock   *Clock        // see SetClock
 	gate    func(*Held)   // nil: there is none
 	refused []int         // see Refused
 }

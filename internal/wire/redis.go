@@ -167,8 +167,10 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	clock := r.proxy.clientsClock()
+	clock.request(&command)
 
-	held, err := r.atGate(command.values)
+	held, err := r.atGate(command.values, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +222,7 @@ func (r *redisConn) nextReply() ([]byte, error) {
 			return nil, err
 		}
 
-		trap, pushed := r.match(reply)
+		trap, command, pushed := r.match(reply)
 		if trap != nil {
 			trap.values = reply.values
 		}
@@ -239,6 +241,6 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		case trap != nil:
 			close(trap.answered)
 		}
-		return reply.raw, nil
+		return r.proxy.clientsClock().reply(reply, command), nil
 	}
 }

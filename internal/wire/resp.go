@@ -192,9 +192,9 @@ func (a *answers) expect(words []string, trap *Trap) {
 }
 
 // match matches a reply with the command it answers, the oldest that waits. It returns the
-// trap that has caught that command, if any, and whether the reply is none: a message of a
-// subscription.
-func (a *answers) match(m message) (trap *Trap, pushed bool) {
+// trap that has caught that command, if any, its name, and whether the reply is none: a
+// message of a subscription.
+func (a *answers) match(m message) (trap *Trap, command string, pushed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -204,12 +204,12 @@ func (a *answers) match(m message) (trap *Trap, pushed bool) {
 		first = strings.Join(m.values[:min(1, len(m.values))], "")
 	}
 	if strings.HasSuffix(first, "message") { // of a channel, a pattern or a shard's channel
-		return nil, true
+		return nil, "", true
 	}
 
 	push := kind == '>' && first != "" || subscription(first)
 	if len(a.queue) == 0 || push && !(subscription(first) && subscription(a.queue[0].name)) {
-		return nil, false // of another kind of push, or a farewell
+		return nil, "", false // of another kind of push, or a farewell
 	}
 
 	w := a.queue[0]
@@ -219,7 +219,7 @@ func (a *answers) match(m message) (trap *Trap, pushed bool) {
 	if w.replies == 0 || !push {
 		a.queue = a.queue[1:]
 	}
-	return trap, false
+	return trap, w.name, false
 }
 
 // Psubscribe, unsubscribe, ...

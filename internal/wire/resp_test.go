@@ -71,7 +71,7 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	confirmation := message{raw: []byte(">"), values: []string{"subscribe"}}
 	pushed := message{raw: []byte(">"), values: []string{"message"}}
 	for i, r := range []message{confirmation, confirmation, pushed, confirmation, {raw: []byte("-")}} {
-		if lost, isPush := a.match(r); lost != nil || isPush != slices.Contains(r.values, "message") {
+		if lost, _, isPush := a.match(r); lost != nil || isPush != slices.Contains(r.values, "message") {
 			t.Errorf("reply %d: trap %v, pushed %v", i, lost, isPush)
 		}
 		if want := []int{4, 3, 3, 2, 1}[i]; len(a.queue) != want {
@@ -79,7 +79,7 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 		}
 	}
 
-	if lost, _ := a.match(message{raw: []byte("*"), values: []string{"pong"}}); lost != last {
+	if lost, _, _ := a.match(message{raw: []byte("*"), values: []string{"pong"}}); lost != last {
 		t.Errorf("the reply to PING belongs to %v", lost)
 	}
 }
