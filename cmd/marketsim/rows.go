@@ -39,6 +39,7 @@ func newRun(p *program) *cobra.Command {
 func newCompare(p *program) *cobra.Command {
 	f := rowFlags{least: 2}
 	cmd := &cobra.Command{Use: "compare SPEC SPEC..."}
+
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addLoad(flags)
 		f.addOpenLoop(flags)
@@ -49,6 +50,7 @@ func newCompare(p *program) *cobra.Command {
 		f.addMetrics(flags)
 		f.addThresholds(flags)
 	})
+
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
 			names = append(names, again)

@@ -61,6 +61,7 @@ func CheckThresholds(run *runs.Run) []Check {
 	plan := run.Manifest.Config
 	rows := roundsOf(run)
 	all := planned(plan)
+
 	for i := range all {
 		c := &all[i]
 		c.Confidence = confidence(len(all))
@@ -71,6 +72,7 @@ func CheckThresholds(run *runs.Run) []Check {
 		}
 		c.decide()
 	}
+
 	return all
 }
 

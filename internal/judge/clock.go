@@ -77,6 +77,7 @@ func (w *world) hidden() error {
 	if w.faketime || !setsClock(w.program) {
 		return nil
 	}
+
 	passed := false
 	for _, c := range w.clients {
 		passed = passed || c.clock.Passed()
@@ -84,6 +85,7 @@ func (w *world) hidden() error {
 			return hiddenClock{word}
 		}
 	}
+
 	if passed && w.signed != "" {
 		return hiddenClock{w.signed}
 	}

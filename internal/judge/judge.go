@@ -278,6 +278,7 @@ func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 	o.Bounds.Kinds = o.kinds()
 	o = o.limited()
 	o.tell(search.Summary{})
+
 	err = o.withClock(func(o Options) error {
 		return o.withWorlds(ctx, func(worlds []*world) error {
 			err := o.playControls(ctx)

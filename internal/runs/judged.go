@@ -66,6 +66,7 @@ func ParseMetrics(names []string) (all []JudgedMetric, err error) {
 	if len(names) == 0 {
 		names = []string{PurchasesPerSecond}
 	}
+
 	for _, name := range names {
 		m, err := ParseMetric(name)
 		if err != nil {

@@ -17,6 +17,7 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	if len(all) == 0 {
 		return nil
 	}
+
 	most := 1 + *run.Manifest.Config.Margin
 	what := "purchases/s"
 	better := ""
@@ -24,6 +25,7 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 		what = "the metric"
 		better = " " + whichIsBetter(run.Manifest.Config.Judged())
 	}
+
 	note := fmt.Sprintf("%s of a over %s of b, divided inside each round: the median and its interval "+
 		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.%s", what,
 		strings.Replace(what, "purchases/s", "those", 1), percent(all[0].Confidence), ratio(1/most), ratio(most), better)
@@ -45,6 +47,7 @@ func whichIsBetter(metrics []runs.JudgedMetric) string {
 			lower = append(lower, m.Short)
 		}
 	}
+
 	switch {
 	case len(lower) == 0:
 		return "Higher is better of " + listed(higher) + "."

@@ -69,6 +69,7 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
 			e.Scheme, e.Broken, e.Program, e.Found()))
 	}
+
 	switch {
 	case o.concluded == 0:
 		all = append(all, "Nothing can be concluded: no search came to its end.")
@@ -77,6 +78,7 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 	case o.concluded > 1:
 		all = append(all, fmt.Sprintf("Harm was found in %d of %s.", o.harms, searches(o.concluded)))
 	}
+
 	if safe := safeSchemes(r, o); o.harms > 0 && len(safe) > 0 {
 		all = append(all, "Nothing was found against "+listed(safe)+".")
 	}

@@ -102,6 +102,7 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 // withoutBroken heads the report of a program that broke no promise.
 func withoutBroken(r *findings.Explorations, unchecked []string, untold bool) string {
 	const loses = "a holder that had lost the lock was told that it had released it; few libraries promise to notice."
+
 	switch {
 	case r.Replayed != "" && outcomeOf(r).harms > 0:
 		return fmt.Sprintf("One schedule was played, and breaks no promise: %s: %s.", r.Searches[0].Harm, r.Searches[0].Shows)
@@ -166,6 +167,7 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 func judgedTable(all []findings.Exploration) *Table {
 	t := NewTable("program", "found", "breaks", "preemptions", "faults", "schedules", "faults that strike").
 		Wrapping("found", "breaks", "faults that strike")
+
 	for _, e := range all {
 		switch {
 		case e.Why != "":
@@ -180,6 +182,7 @@ func judgedTable(all []findings.Exploration) *Table {
 				Number(float64(e.Schedules), runs.Plain), kindsOf(e))
 		}
 	}
+
 	return t.withoutIdleColumns("", "each kind")
 }
 
