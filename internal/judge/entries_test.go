@@ -33,3 +33,25 @@ func TestEntriesCountHarms(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
+
+// A clock that is wrong is to blame only for harm that does not come with right ones.
+func TestHarmThatNeedsNoClock(t *testing.T) {
+	entry := func(program string, harm verify.Harm, broken string) findings.Exploration {
+		e := findings.Exploration{Program: program}
+		e.Harm = harm
+		e.Broken = broken
+		return e
+	}
+	before := []findings.Exploration{entry(locks, verify.FenceRepeats, fenced), entry(works, verify.NoHarm, "")}
+	all := withoutClocks([]findings.Exploration{
+		entry(clockAhead, verify.FenceRepeats, clockIndependent),
+		entry(clockAhead, verify.TwoHolders, clockIndependent),
+		entry(clockAhead, verify.Outlived, ""),
+	}, before)
+
+	for i, want := range []string{fenced, clockIndependent, ""} {
+		if all[i].Broken != want {
+			t.Errorf("%s breaks %q, want %q", all[i].Harm, all[i].Broken, want)
+		}
+	}
+}

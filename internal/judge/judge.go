@@ -139,7 +139,7 @@ func Judge(ctx context.Context, o Options) (*findings.Explorations, error) {
 			found.unreached[name] = shortfall{why: err.Error()}
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
-			res.Searches = append(res.Searches, one.entries(searched)...)
+			res.Searches = append(res.Searches, withoutClocks(one.entries(searched), res.Searches)...)
 			found.add(one, searched)
 		}
 	}

@@ -204,6 +204,20 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 	return append(all, none)
 }
 
+// withoutClocks changes entries of a program in which a clock is wrong. A harm that was found
+// before, with clocks that are right, breaks what it broke then.
+func withoutClocks(all, before []findings.Exploration) []findings.Exploration {
+	for i, e := range all {
+		same := slices.IndexFunc(before, func(b findings.Exploration) bool {
+			return b.Harm == e.Harm && !setsClock(b.Program)
+		})
+		if setsClock(e.Program) && e.Broken != "" && same >= 0 {
+			all[i].Broken = before[same].Broken
+		}
+	}
+	return all
+}
+
 // Entry is a harm as it is stored, with what was searched.
 func (o Options) Entry(of findings.Exploration, f search.Found) findings.Exploration {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
