@@ -94,10 +94,9 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestWrongScript: a script that does not charge is found by the audit of a run and by
-// the search, whose token plays it again.
-func TestWrongScript(t *testing.T) {
-	t.Parallel()
+// TestExploreWrongScript: a script that does not charge is found by the audit of a run and by
+// the search, whose token plays it again. A search lets no other test run beside it.
+func TestExploreWrongScript(t *testing.T) {
 	_, wrong := copied(t)
 	mine := []string{"--script", "mine=" + luaFile(t, wrong)}
 	marketsim(t, short(append(mine, "run", "script:mine", "--backend", "embedded")...)...).exits(t, exitViolation).
