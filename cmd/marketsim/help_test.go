@@ -69,7 +69,8 @@ func TestExamples(t *testing.T) {
 		t.Run(page.Name(), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			for line := range strings.Lines(page.Example) {
-				args := strings.Fields(rest.ReplaceAllString(strings.TrimSpace(line), ""))[1:]
+				typed := rest.ReplaceAllString(strings.TrimSpace(line), "")
+				args := strings.Fields(strings.ReplaceAll(typed, "'", ""))[1:] // no quoted word has a space
 				cmd, words, err := newRoot(new(program)).Find(args)
 				if err == nil {
 					err = cmd.ParseFlags(words)
