@@ -45,6 +45,7 @@ func (e *exploring) extends(ctx context.Context, u *user) bool {
 		if there != nil {
 			there.extends = false
 			lost = lost || there.atEntry >= 0 && u.Seen().Changes > there.atEntry
+			there.atEntry = 0 // so that states are told apart by it while it matters alone
 		}
 		if err == nil && lost && !u.Died() {
 			e.finds(verify.ExtendedLost, u.Name+" extends the lock, and is told yes, though another client has had it since")
