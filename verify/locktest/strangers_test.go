@@ -348,7 +348,8 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 			without(t, slices.Contains([]string{
 				"watchdog", "watchdog, pool of one", "watchdog with a mutex", "watchdog adds up", "watchdog leaks",
 				"queue", "list", "message, looks again", "releases again", "released under cancel", "again after cancel",
-				"gives back", "keeps what it denies", "jitter and a name", "detached from its end",
+				"gives back", "keeps what it denies", "jitter and a name", "detached from its end", "forgets its token",
+				"two keys in turn", "two keys in one order",
 			}, name))
 			bounds := test.at
 			bounds.Total = 1
