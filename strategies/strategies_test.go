@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}
+	testkit.StartJavaQuickly()
 	testkit.MaxParallel(16) // most of them wait
 	testkit.VerifyNoLeaks(m)
 }

@@ -124,6 +124,19 @@ func MaxParallel(n int) {
 	}
 }
 
+// StartJavaQuickly lets the ZooKeeper servers of a package's tests compile themselves with
+// the first of Java's two compilers alone: they live for seconds, and the second costs more
+// than it gives in that time. What is measured for users runs with both.
+func StartJavaQuickly() {
+	const options = "JDK_JAVA_OPTIONS" // which java reads, from version 9 on
+	if os.Getenv(options) != "" {
+		return
+	}
+	if err := os.Setenv(options, "-XX:TieredStopAtLevel=1"); err != nil {
+		panic(err)
+	}
+}
+
 // VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave
 // goroutines behind, but for those in some functions, and the one with which go-redis
 // redials a server that has gone: that ends by itself.

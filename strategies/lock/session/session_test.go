@@ -18,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testkit.StartJavaQuickly()
 	testkit.MaxParallel(16) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
