@@ -34,15 +34,16 @@ func CSV(w io.Writer, named ...NamedRun) error {
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
-	names = append(names, "arrivals") // came later, and moves no column
+	names = append(names, "arrivals", "on_server") // came later, and move no column
 
 	rows := [][]string{names}
 	for _, n := range named {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
 			r := &n.Run.Rows[i]
+			server, version := m.ServerOf(r.Point)
 			row := mapped([]any{
-				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
+				n.Name, n.Run.Status, m.Backend, server, version, m.Seed,
 				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
 				r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, r.Rate,
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
@@ -51,7 +52,7 @@ func CSV(w io.Writer, named ...NamedRun) error {
 			for _, m := range metrics {
 				row = append(row, exact(m.Of(r)))
 			}
-			row = append(row, arrivals(r.Load))
+			row = append(row, arrivals(r.Load), printable(r.Server))
 			rows = append(rows, row)
 		}
 	}
@@ -91,7 +92,6 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	out := benchfmt.NewWriter(w)
 	better := benchfmt.UnitMetadataKey{Key: "better"}
 	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
-	config := benchmarkConfig(run.Manifest)
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := r.Problem()
@@ -105,7 +105,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 		}
 
 		err = errors.Join(err, out.Write(&benchfmt.Result{
-			Config: config,
+			Config: benchmarkConfig(run.Manifest, r.Point),
 			Name:   benchmarkName(r, run.Manifest.CPUs),
 			Iters:  int(r.Purchases()),
 			Values: benchmarkValues(r),
@@ -114,8 +114,9 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	return err
 }
 
-// benchmarkConfig says where a run was measured, as Go's benchmarks do.
-func benchmarkConfig(m runs.Manifest) (config []benchfmt.Config) {
+// benchmarkConfig says where a row was measured, as Go's benchmarks do.
+func benchmarkConfig(m runs.Manifest, p result.Point) (config []benchfmt.Config) {
+	server, version := m.ServerOf(p)
 	goos, goarch, _ := strings.Cut(m.OS, "/")
 
 	for _, c := range []struct{ key, value string }{
@@ -123,7 +124,7 @@ func benchmarkConfig(m runs.Manifest) (config []benchfmt.Config) {
 		{"goarch", goarch},
 		{"pkg", "github.com/marketsim/marketsim"},
 		{"cpu", m.CPU},
-		{"server", m.Server + " " + m.ServerVersion},
+		{"server", server + " " + version},
 		{"backend", m.Backend},
 	} {
 		if value := printable(c.value); value != "" {
@@ -138,6 +139,9 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(printable(r.Strategy))
 	load := strings.NewReplacer("at ", "rate=", "/s", "").Replace(r.Place())
 	name := fmt.Sprintf("Market/strategy=%s/mix=%s", strategy, strings.ReplaceAll(load, " ", "/"))
+	if r.Server != "" {
+		name += "/server=" + printable(r.Server)
+	}
 	if cpus > 1 {
 		name += fmt.Sprintf("-%d", cpus)
 	}
