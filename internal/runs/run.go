@@ -30,6 +30,7 @@ type Run struct {
 	Manifest Manifest      `json:"manifest"`
 	Rows     []result.Row  `json:"rows"` // in the order in which they were measured
 	Claims   []Claim       `json:"claims,omitempty"`
+	Verdicts *Verdicts     `json:"verdicts,omitempty"` // nil: only the rows are written
 }
 
 // Manifest says where, how and with what a run was made.
@@ -226,6 +227,7 @@ func Read(r io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("read result: %w", err)
 	}
 	res.Schema = Schema
+	res.Verdicts = nil // they follow from the rows
 	return &res, nil
 }
 
