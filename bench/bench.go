@@ -1,7 +1,7 @@
 // Package bench measures: it loads a market with sellers and buyers and records
 // what each operation cost.
 //
-// [CompareLock] and [ComparePurchaser] say how fast yours is beside a lock of this module's.
+// Package bench/compare says how fast yours is beside a lock of this module's.
 //
 // [Measure] measures one row: a result.Point under [Options]. A seller mints items in
 // batches and lists each; a buyer looks at listings and orders each at the price it saw.
@@ -48,7 +48,6 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/load"
-	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -62,13 +61,11 @@ type Options struct {
 	URL string
 
 	Load     result.Load   // zero: the usual market
-	Duration time.Duration // measured time; 0: 10 s, in a comparison 5 s
+	Duration time.Duration // measured time; 0: 10 s
 	Warmup   time.Duration // before that, not counted
 	// Orders of an open loop that take longer are late; 0: only those that bought nothing are.
 	SLO  time.Duration
 	Seed uint64 // from which prices and orders are drawn; 0 is 1
-	// Rounds are those of a comparison, each with a row of yours and two of fine:set-px; 0: 9.
-	Rounds int
 
 	Keys market.Keys // of the market; zero: under a prefix drawn at random
 	Keep bool        // leave the market on the server
@@ -99,21 +96,6 @@ var (
 // "incomplete", and audited if that was possible. A market that the audit found wrong is no
 // error: see result.Row.Audit.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
-	server, err := serverOf(ctx, o.URL)
-	if err != nil {
-		return row, err
-	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-
-	subject := strategies.Own("own", open)
-	point := result.Point{Strategy: subject.String(), Mix: mix, Load: o.Load}
-	return o.measure(ctx, server, subject, point, 1)
-}
-
-// measure measures one row on a server.
-func (o Options) measure(
-	ctx context.Context, server *backend.Server, subject strategies.Spec, point result.Point, trial int,
-) (row result.Row, err error) {
 	keys := o.Keys
 	if keys == (market.Keys{}) {
 		keys, err = market.NewKeys("marketsim:{" + rand.Text() + "}:")
@@ -121,40 +103,24 @@ func (o Options) measure(
 			return row, err
 		}
 	}
+	server, err := backend.Open(ctx, o.URL)
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
 
+	subject := strategies.Own("own", open)
+	point := result.Point{Strategy: subject.String(), Mix: mix, Load: o.Load}
 	return load.Measure(ctx, point, load.Options{
 		Subject:  subject,
 		Duration: cmp.Or(o.Duration, load.DefaultDuration),
 		Warmup:   o.Warmup,
 		SLO:      o.SLO,
-		Seed:     cmp.Or(o.Seed, load.DefaultSeed) + uint64(trial-1), // prices are the same for all rows of a round
-		Trial:    trial,
+		Seed:     cmp.Or(o.Seed, load.DefaultSeed),
 		Keys:     keys,
 		Servers:  connect.MarketServers{Market: server.Dialer(keys.Prefix())},
 		Keep:     o.Keep,
 		Private:  o.Private,
 		History:  o.History,
 	})
-}
-
-// serverOf is the server of a URL, or a private one.
-func serverOf(ctx context.Context, url string) (*backend.Server, error) {
-	if url == "" {
-		return backend.Start(ctx, "", nil, backend.Local{}, backend.Embedded{})
-	}
-
-	target, err := redisconn.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	server, err := backend.Start(ctx, backend.OriginURL, &target)
-	if err == nil {
-		err = server.Discover(ctx)
-	}
-	if err == nil {
-		err = redisconn.With(ctx, server.Target, func(conn *redisconn.Conn) error {
-			return backend.Preflight(ctx, conn)
-		})
-	}
-	return server, err
 }

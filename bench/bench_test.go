@@ -17,6 +17,7 @@ import (
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/suite/subjects"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -57,28 +58,38 @@ func TestMeasure(t *testing.T) {
 //	go test ./bench -run '^$' -bench Purchase -count 6 >purchase.txt
 //	benchstat -col /strategy purchase.txt
 //
+// 'marketsim run --format gobench' has the same names and units:
+//
+//	benchstat purchase.txt run.txt
+//
 // An operation takes the row's own time, up to its last purchase, over their number. The
 // audit must pass: a strategy that is safe and loses something fails the benchmark. That
 // unsafe loses something is what it is for.
 func BenchmarkPurchase(b *testing.B) {
 	server := subjects.StartServer(b)
-	fmt.Printf("backend: %s\n", server.Name) // a line of configuration, to benchstat
+	writeConfig(b, os.Stdout, server)
 	if server.Name == backend.OriginEmbedded {
 		fmt.Fprintln(os.Stderr, server.Describe())
 	}
 	for _, s := range strategies.All() {
 		spec := testkit.Must(strategies.Builtin().Parse(s.Name))(b)
 		for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 5, Buyers: 1}, {Sellers: 5, Buyers: 5}} {
-			b.Run(fmt.Sprintf("strategy=%s/mix=%s", spec, mix), func(b *testing.B) { purchase(b, server, spec, mix) })
+			p := result.Point{Strategy: spec.String(), Mix: mix}
+			b.Run(view.BenchmarkName(p), func(b *testing.B) { purchase(b, server, spec, p) })
 		}
 	}
 }
 
-func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix result.Mix) {
+// writeConfig writes what benchstat reads as configuration, beside what package testing does.
+func writeConfig(tb testing.TB, w io.Writer, server *backend.Server) {
+	info := testkit.Must(server.Info(tb.Context()))(tb)
+	fmt.Fprintf(w, "server: %s %s\nbackend: %s\n", info.Product, info.Version, server.Name)
+}
+
+func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, p result.Point) {
 	b.StopTimer()
 	b.ResetTimer()
-	p := result.Point{Strategy: spec.String(), Mix: mix}
-	ctx, subject := subjects.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
+	ctx, subject := subjects.Limited(b.Context(), timed(b, spec, p.Mix.Sellers+p.Mix.Buyers), b.N)
 	row, err := load.Measure(ctx, p, load.Options{
 		Subject: subject, Duration: 24 * time.Hour, Seed: load.DefaultSeed,
 		Keys: testkit.Keys(b), Servers: connect.MarketServers{Market: server.Dialer("")},
@@ -97,11 +108,9 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 		b.Logf("as expected, the audit of %d purchases found %d items and %d accounts wrong",
 			row.Bought, row.Audit.ItemProblems, row.Audit.MoneyProblems)
 	}
-	b.ReportMetric(row.Seconds*1e9/float64(b.N), "ns/op")
-	b.ReportMetric(row.PerSecond(), "purchases/s")
-	b.ReportMetric(float64(row.Retries)/float64(row.Bought), "retries/purchase")
-	b.ReportMetric(row.WaitMS.P50*1e6, "p50-ns") // benchstat prints it with its unit, 817.5µs
-	b.ReportMetric(row.WaitMS.P99, "p99-ms")
+	for _, v := range view.BenchmarkValues(&row) {
+		b.ReportMetric(v.Value, v.Unit)
+	}
 }
 
 // timed runs a benchmark's clock while the workers of a row work: from the last Purchaser

@@ -11,15 +11,32 @@ import (
 // Points can be compared with ==.
 type Point struct {
 	Strategy string `json:"strategy"` // canonical spec; one that is compared with itself ends in "#2"
-	Mix      Mix    `json:"mix"`
+	// Server is the name of the server on which it is measured, of several; empty: there is
+	// only one.
+	Server string `json:"server,omitempty"`
+	Mix    Mix    `json:"mix"`
 	Load
 }
 
-// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms" and "lua
-// 5x5 at 1000/s".
-func (p Point) Name() string { return p.Strategy + " " + p.Place() }
+// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms", "lua 5x5 at
+// 1000/s" and "lua on valkey 5x5".
+func (p Point) Name() string { return p.Subject() + " " + p.Place() }
 
-// Place is the name without the strategy: strategies are compared in the same place.
+// Subject is what is compared in a place: the strategy and, of several, the server, as in
+// "lua on valkey". Of one that is compared with itself it ends in "#2", too.
+func (p Point) Subject() string {
+	if p.Server == "" {
+		return p.Strategy
+	}
+	spec, again, isAgain := strings.Cut(p.Strategy, "#")
+	spec += " on " + p.Server
+	if isAgain {
+		spec += "#" + again
+	}
+	return spec
+}
+
+// Place is the name without the Subject: subjects are compared in the same place.
 func (p Point) Place() string { return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ") }
 
 // Spec is the strategy without the mark of one that is compared with itself.

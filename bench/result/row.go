@@ -77,7 +77,8 @@ type Row struct {
 	Background *Traffic `json:"background,omitempty"`
 	// Of the main thread of the market's server; nil: not known.
 	ServerCPU *float64 `json:"server_cpu_s,omitempty"`
-	ClientCPU *float64 `json:"client_cpu_s,omitempty"` // of this process
+	// Of this process and, on Linux, of the programs of --exec with all that they start.
+	ClientCPU *float64 `json:"client_cpu_s,omitempty"`
 	OthersCPU *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
 	StolenCPU *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
 	Cores     int      `json:"cores,omitempty"`        // of this machine
@@ -120,7 +121,6 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Market         *Traffic `json:"market,omitempty"`
 		Commands       *int64   `json:"commands,omitempty"`
 		Background     *Traffic `json:"background,omitempty"`
-		ClientCPU      *float64 `json:"client_cpu_s,omitempty"`
 	}{all: all(r), Retries: r.Retries, ListRetries: r.ListRetries})
 }
 

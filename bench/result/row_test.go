@@ -66,7 +66,7 @@ func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
 	all := keysOf(t, row)
 	row.Elsewhere = true
 	leftOut := slices.DeleteFunc(all, func(key string) bool { return slices.Contains(keysOf(t, row), key) })
-	want := strings.Fields("background client_cpu_s commands failed_releases leases_lost list_polls " +
+	want := strings.Fields("background commands failed_releases leases_lost list_polls " +
 		"lock_wait_ms market polls")
 	if !slices.Equal(leftOut, want) {
 		t.Errorf("left out of a row of programs in which nothing is 0: %v, want %v", leftOut, want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/view"
@@ -124,7 +125,7 @@ type namedResult struct {
 	result storedResult
 }
 
-// draw writes results in a format. CSV and the benchmark format are for runs, JSON is for
+// draw writes results in a format. JSON has what is concluded of a run behind its rows. CSV and the benchmark format are for runs, JSON is for
 // one result: that of several would have to say which is which.
 func draw(w io.Writer, format string, all ...namedResult) error {
 	switch format {
@@ -133,6 +134,11 @@ func draw(w io.Writer, format string, all ...namedResult) error {
 	case asJSON:
 		if len(all) > 1 {
 			return usagef("json is one result, and these are %d", len(all))
+		}
+		if run, is := all[0].result.(*runs.Run); is {
+			judged := *run
+			judged.Verdicts = compare.Verdicts(run)
+			return judged.Write(w)
 		}
 		return all[0].result.Write(w)
 	}

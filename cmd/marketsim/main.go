@@ -272,8 +272,9 @@ var secretsPattern = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|k
 
 // commandLine is what was typed, to be pasted into a shell, without passwords, without
 // secrets in the command of --exec, and without folders of this machine, except those that
-// it takes to run again what --exec and --script name.
+// it takes to run again what --exec, --script and --server name.
 func (p *program) commandLine() string {
+	again := []string{"--script", "--server"} // what they name is read or started again
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 
 	for i, arg := range p.args {
@@ -281,7 +282,7 @@ func (p *program) commandLine() string {
 		switch {
 		case flag == "--exec", i > 0 && p.args[i-1] == "--exec":
 			arg = secretsPattern.ReplaceAllString(arg, "$1...")
-		case flag == "--script", i > 0 && p.args[i-1] == "--script": // to be read again
+		case slices.Contains(again, flag), i > 0 && slices.Contains(again, p.args[i-1]):
 		case filepath.IsAbs(arg):
 			arg = filepath.Base(arg)
 		case filepath.IsAbs(value):

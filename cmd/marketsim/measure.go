@@ -91,7 +91,7 @@ func (p *program) showNextSteps(plan *plan, on *running, run *runs.Run) {
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
 		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
 	}
-	if len(run.Claims) > 0 && on.market.Name == backend.OriginEmbedded {
+	if len(run.Claims) > 0 && on.market("").Name == backend.OriginEmbedded {
 		p.notice("for Redis's own numbers and all claims, install a Redis and run this again: " +
 			"apt-get install redis-server, or brew install redis")
 	}
@@ -112,8 +112,21 @@ func missed(run *runs.Run) (err error) {
 }
 
 type running struct {
-	locks  *servers.Locks
-	market *backend.Server
+	locks   *servers.Locks
+	markets []marketServer
+}
+
+// A marketServer is a server on which rows are measured: the only one, whose name is empty, or one
+// of --server.
+type marketServer struct {
+	name string
+	*backend.Server
+}
+
+// market is the server of rows by its name.
+func (on *running) market(name string) *backend.Server {
+	i := slices.IndexFunc(on.markets, func(m marketServer) bool { return m.name == name })
+	return on.markets[i].Server
 }
 
 // start starts the servers that locks need and the market's, or takes the user's. A
@@ -146,21 +159,28 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		fmt.Fprintf(p.stderr, "warning: %s\n", p.withoutSecrets(errors.New(without)))
 	}
 
-	on.market, err = starting(p, func() (*backend.Server, error) { return plan.server.start(ctx) })
-	if err != nil {
-		return err
+	for _, named := range plan.server.markets() {
+		server, err := starting(p, func() (*backend.Server, error) { return plan.server.start(ctx, named) })
+		if err != nil {
+			return err
+		}
+		on.markets = append(on.markets, marketServer{name: named.name, Server: server})
+
+		if server.Name == backend.OriginEmbedded && len(plan.config.Reproduces) > 0 {
+			plan.shorten()
+		}
+		if err := onOneSlot(server, plan.options.Keys); err != nil {
+			return err
+		}
 	}
-	if on.market.Name == backend.OriginEmbedded && len(plan.config.Reproduces) > 0 {
-		plan.shorten()
-	}
-	return onOneSlot(on.market, plan.options.Keys)
+	return nil
 }
 
 // optionsOf are the plan's options for a point, with the servers that were started.
 func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
 	o.Servers = connect.MarketServers{
-		Market:    on.market.Dialer(plan.config.Prefix),
+		Market:    on.market(point.Server).Dialer(plan.config.Prefix),
 		Masters:   servers.Dialers(on.locks.Masters),
 		ZooKeeper: on.locks.ZooKeeper,
 		Etcd:      on.locks.Etcd,
@@ -173,12 +193,19 @@ func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 // strategies need. It names the prefix before the first key is made, so that the user
 // knows it if the run is killed.
 func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
-	p.notice("backend: %s", on.market.Describe())
-	if err := plan.rights().check(ctx, on.market.Dialer(plan.config.Prefix)); err != nil {
-		return err
-	}
-	if !plan.drawn {
-		if err := on.refuseOccupied(ctx, plan); err != nil {
+	for _, m := range on.markets {
+		if m.name == "" {
+			p.notice("backend: %s", m.Describe())
+		} else {
+			p.notice("server %s: %s", m.name, m.Describe())
+		}
+		if err := plan.rights().check(ctx, m.Dialer(plan.config.Prefix)); err != nil {
+			return err
+		}
+		if plan.drawn {
+			continue
+		}
+		if err := refuseOccupied(ctx, plan, m.Server); err != nil {
 			return err
 		}
 	}
@@ -191,12 +218,14 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		p.notice("keys: under %s, %s: %s", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
 	}
 
-	rehearsed := map[string]bool{} // specs
+	type rehearsal struct{ spec, server string }
+	done := map[rehearsal]bool{}
 	for _, point := range plan.config.Points {
-		if rehearsed[point.Spec()] {
+		this := rehearsal{point.Spec(), point.Server}
+		if done[this] {
 			continue
 		}
-		rehearsed[point.Spec()] = true
+		done[this] = true
 		if err := on.rehearse(ctx, p, plan, point); err != nil {
 			return err
 		}
@@ -208,8 +237,8 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 }
 
 // refuseOccupied refuses a prefix under which there are keys already.
-func (on *running) refuseOccupied(ctx context.Context, plan *plan) error {
-	conn, err := on.market.Dialer(plan.config.Prefix).Dial(ctx)
+func refuseOccupied(ctx context.Context, plan *plan, on *backend.Server) error {
+	conn, err := on.Dialer(plan.config.Prefix).Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -341,7 +370,8 @@ func incomplete(failure error, done string, args ...any) error {
 // manifest says what is about to run, and where. What cannot be found out about
 // this machine stays empty.
 func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Manifest, error) {
-	server, err := on.market.Info(ctx)
+	first := on.markets[0]
+	server, err := first.Info(ctx)
 	m := runs.Manifest{
 		Version: version(),
 		Command: p.commandLine(),
@@ -354,12 +384,25 @@ func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Ma
 		OS:   runtime.GOOS + "/" + runtime.GOARCH,
 		CPUs: runtime.NumCPU(),
 
-		Backend:       string(on.market.Name),
+		Backend:       string(first.Name),
 		Server:        server.Product,
 		ServerVersion: server.Version,
 		ServerConfig:  server.Config,
 	}
-	m.Config.Target = on.market.Target.String()
+	m.Config.Target = first.Target.String()
+	for _, market := range on.markets {
+		if market.name == "" {
+			continue
+		}
+		info, failed := market.Info(ctx)
+		err = errors.Join(err, failed)
+		m.Servers = append(m.Servers, runs.Server{
+			Name:    market.name,
+			Product: info.Product,
+			Version: info.Version,
+			Config:  info.Config,
+		})
+	}
 	m.Config.LockServers = lockServers(on.locks)
 	m.Kernel, _ = host.KernelVersion()
 	if info, err := cpu.Info(); err == nil && len(info) > 0 {

@@ -52,9 +52,10 @@ type rowFlags struct {
 	axes       []runs.Axis // of a sweep
 	reproduces []string    // tables of the book
 
-	server serverFlags
-	prefix string
-	out    output
+	server  serverFlags
+	several bool // the command takes several servers
+	prefix  string
+	out     output
 }
 
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
@@ -123,6 +124,9 @@ func (f *rowFlags) measures(
 
 	group(cmd, "Server", func(flags *pflag.FlagSet) {
 		f.server.addPrivate(flags)
+		if f.several {
+			f.server.addSeveral(flags)
+		}
 		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default a random one)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
@@ -191,7 +195,7 @@ func subjects(known strategies.Catalogue, texts []string) (names []string, err e
 	return names, nil
 }
 
-// points are those of all mixes, strategies and rates.
+// points are those of all mixes, servers, strategies and rates.
 func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Point, err error) {
 	mixes, err := f.parseMixes(cmd)
 	if err != nil {
@@ -206,13 +210,20 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 		return nil, err
 	}
 
+	servers, err := f.server.severalServers()
+	if err != nil {
+		return nil, err
+	}
+
 	for _, mix := range mixes {
-		for _, name := range names {
-			for _, rate := range rates {
-				load := f.loadOf()
-				load.Rate = rate
-				load.Arrivals = arrivals
-				all = append(all, result.Point{Strategy: name, Mix: mix, Load: load})
+		for _, server := range (serverPlan{several: servers}).markets() {
+			for _, name := range names {
+				for _, rate := range rates {
+					load := f.loadOf()
+					load.Rate = rate
+					load.Arrivals = arrivals
+					all = append(all, result.Point{Strategy: name, Server: server.name, Mix: mix, Load: load})
+				}
 			}
 		}
 	}

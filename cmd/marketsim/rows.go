@@ -17,7 +17,7 @@ import (
 // which points they make of them.
 
 func newRun(p *program) *cobra.Command {
-	f := rowFlags{least: 1}
+	f := rowFlags{least: 1, several: true}
 	cmd := &cobra.Command{Use: "run SPEC... [--mix 5x5[,1x1...]]"}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
@@ -37,7 +37,7 @@ func newRun(p *program) *cobra.Command {
 }
 
 func newCompare(p *program) *cobra.Command {
-	f := rowFlags{least: 2}
+	f := rowFlags{least: 2, several: true}
 	cmd := &cobra.Command{Use: "compare SPEC SPEC..."}
 
 	group(cmd, "Load", func(flags *pflag.FlagSet) {

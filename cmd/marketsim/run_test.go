@@ -60,7 +60,7 @@ func TestRun(t *testing.T) {
 		if res.Status != stored.Complete || !asked || !machine {
 			t.Errorf("status %s, manifest %+v", res.Status, m)
 		}
-		if got := strings.Join(m.Config.Strategies(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
+		if got := strings.Join(m.Config.Subjects(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
 			t.Errorf("%d rows of the strategies %q", len(res.Rows), got)
 		}
 		for _, r := range res.Rows {

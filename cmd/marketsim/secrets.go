@@ -161,7 +161,12 @@ func (s *passwords) hideIn(run *runs.Run) {
 		*text = s.hide(*text)
 	}
 	s.hideInScripts(m.Scripts)
-	for _, texts := range []map[string]string{m.ServerConfig, m.Config.LockServers} {
+	maps := []map[string]string{m.ServerConfig, m.Config.LockServers}
+	for i := range m.Servers {
+		m.Servers[i].Version = s.hide(m.Servers[i].Version)
+		maps = append(maps, m.Servers[i].Config)
+	}
+	for _, texts := range maps {
 		for name, text := range texts {
 			texts[name] = s.hide(text)
 		}

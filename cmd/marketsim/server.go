@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ type serverFlags struct {
 	url, choice, passwordFile string
 	tls                       redisconn.TLSFiles
 	redlock, zookeeper, etcd  []string
+	several                   []string // NAME=PATH of private servers
 }
 
 func (f *serverFlags) add(flags *pflag.FlagSet) {
@@ -53,6 +55,12 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
+// addSeveral adds the flag of private servers that are compared.
+func (f *serverFlags) addSeveral(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.several, "server", nil,
+		"`NAME=PATH` of a private server; several are compared")
+}
+
 // starters start a private server; the first that succeeds is taken. As the embedded
 // one always succeeds, a cluster is started only when it is chosen. An image is pulled
 // only when a container is chosen.
@@ -70,6 +78,8 @@ type serverPlan struct {
 	target *redisconn.Target // the user's server; nil: a private one
 	again  string            // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
+	// Private servers that are to be compared; none: the one that choice and target say.
+	several []namedServer
 
 	passwords []string // every password that was given, also those that another overrides
 }
@@ -83,8 +93,51 @@ func (s *serverPlan) knows(t redisconn.Target) {
 	}
 }
 
+// A namedServer is a program of this machine on which rows are measured.
+type namedServer struct{ name, program string }
+
+// severalServers reads --server.
+func (f serverFlags) severalServers() (all []namedServer, err error) {
+	for _, text := range f.several {
+		name, path, _ := strings.Cut(text, "=")
+		isThere := func(s namedServer) bool { return s.name == name }
+		if badName(name) || strings.Contains(name, "#") || path == "" || slices.ContainsFunc(all, isThere) {
+			return nil, usagef("--server %q: want NAME=PATH, such as valkey=/usr/bin/valkey-server, each NAME once", text)
+		}
+		program, err := exec.LookPath(path)
+		if err != nil {
+			return nil, usagef("--server %s: %w: is it installed?", name, err)
+		}
+		all = append(all, namedServer{name: name, program: program})
+	}
+
+	switch {
+	case len(all) == 0:
+		return nil, nil
+	case f.url != "":
+		return nil, usagef("--redis names your server and --server %s starts others: give one of them", f.several[0])
+	case f.choice != "" && f.choice != string(backend.OriginLocal):
+		return nil, usagef("--backend %s and --server %s: servers of --server are processes of this machine: "+
+			"leave --backend out", f.choice, f.several[0])
+	}
+	return all, nil
+}
+
+// markets are the servers on which rows are measured; the name of the only one is empty.
+func (s serverPlan) markets() []namedServer {
+	if len(s.several) == 0 {
+		return []namedServer{{}}
+	}
+	return s.several
+}
+
 func (f serverFlags) plan() (serverPlan, error) {
 	s := serverPlan{choice: backend.Origin(f.choice)}
+	several, err := f.severalServers()
+	if err != nil {
+		return s, err
+	}
+	s.several = several
 	masters, err := f.masters()
 	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
@@ -93,7 +146,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	}
 
 	url, from := f.url, "--redis"
-	if url == "" && (f.choice == "" || s.choice == backend.OriginURL) {
+	if url == "" && len(several) == 0 && (f.choice == "" || s.choice == backend.OriginURL) {
 		url, from = os.Getenv("REDIS_URL"), "REDIS_URL"
 	}
 	switch {
@@ -188,19 +241,32 @@ func (f serverFlags) masters() (targets []redisconn.Target, err error) {
 	return targets, nil
 }
 
-func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
-	server, err := backend.Start(ctx, s.choice, s.target, starters(s.choice)...)
-	if err != nil {
-		return nil, err
+// start starts one of the servers on which rows are measured, or takes the user's.
+func (s serverPlan) start(ctx context.Context, named namedServer) (*backend.Server, error) {
+	choice, private := s.choice, starters(s.choice)
+	if named.name != "" {
+		choice, private = backend.OriginLocal, []backend.Starter{backend.Local{Program: named.program}}
 	}
-	err = server.Discover(ctx)
+	server, err := backend.Start(ctx, choice, s.target, private...)
+	if err == nil {
+		err = fit(ctx, server)
+	}
+	if err != nil && named.name != "" {
+		err = fmt.Errorf("server %s: %w", named.name, err)
+	}
+	return server, err
+}
+
+// fit finds out what a server is, and whether a market can live on it, or closes it.
+func fit(ctx context.Context, server *backend.Server) error {
+	err := server.Discover(ctx)
 	if err == nil && server.Name != backend.OriginEmbedded {
 		err = preflight(ctx, server)
 	}
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return errors.Join(err, server.Close())
 	}
-	return server, nil
+	return nil
 }
 
 // lockServers is how the manifest names the servers of locks: by address, but a private

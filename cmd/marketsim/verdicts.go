@@ -36,7 +36,7 @@ func (f *rowFlags) addThresholds(flags *pflag.FlagSet) {
 
 // addMetrics adds the flag of what is compared.
 func (f *rowFlags) addMetrics(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.metrics, "metric", []string{"purchases/s"}, "`names` of what is compared, separated by commas")
+	flags.StringSliceVar(&f.metrics, "metric", []string{"purchases/s"}, "`names` of what is compared, by commas")
 }
 
 // addOpenLoop adds the flags of orders that fall due at a rate.

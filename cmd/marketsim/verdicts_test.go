@@ -139,6 +139,62 @@ func TestThresholdExits(t *testing.T) {
 	}
 }
 
+// TestVerdictsInJSON: JSON has what is concluded of a run, a number that does not exist is
+// absent, and what was printed is a result that can be reported again.
+func TestVerdictsInJSON(t *testing.T) {
+	t.Parallel()
+	const rounds = 9
+	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
+	config := &run.Manifest.Config
+	config.Trials, config.Margin = rounds, new(0.05)
+	config.Thresholds = []runs.Threshold{testkit.Must(runs.ParseThreshold("p99<=2ms"))(t)}
+	for _, strategy := range []string{"fine", "lua", "fine#2"} {
+		point := result.Point{Strategy: strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}}
+		config.Points = append(config.Points, point)
+		bought := map[string]int64{"fine": 100, "lua": 200, "fine#2": 100}[strategy]
+		for trial := 1; trial <= rounds; trial++ {
+			run.Rows = append(run.Rows, result.Row{
+				Point: point, Trial: trial, Status: stored.Complete, Seconds: 1, Bought: bought,
+				WaitMS: result.Latency{P99: 4, Count: bought}, Audit: result.AuditSummary{Done: true, OK: true},
+			})
+		}
+	}
+
+	first := filepath.Join(t.TempDir(), runFile)
+	testkit.Succeeds(t, store(first, false, run.Write))
+	if strings.Contains(read(t, first), "verdicts") {
+		t.Error("what follows from the rows is stored with them")
+	}
+	second := filepath.Join(t.TempDir(), runFile)
+	marketsim(t, "report", first, "--format", "json", "-o", second).exits(t, exitFine)
+	text := read(t, second)
+	for _, want := range []string{
+		`{"at":"1x1","metric":"purchases_per_second","a":"lua","b":"fine","verdict":"faster","rounds":9,` +
+			`"median_a":200,"median_b":100,"ratio":`,
+		`"ratio":1,"low":1,"high":1,"confidence":0.975}`,
+		`"a":"fine#2","b":"fine","verdict":"no difference"`,
+		`{"threshold":"p99\u003c=2ms","at":"1x1","subject":"lua","standing":"broken","rounds":9,"measured":4,"low":4,"high":4,`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text[strings.Index(text, `"verdicts"`):])
+		}
+	}
+	if again := marketsim(t, "report", second, "--format", "json").exits(t, exitFine).stdout; again != text {
+		t.Error("reported again it is another")
+	}
+
+	run.Rows = run.Rows[:1]
+	run.Status = stored.Interrupted
+	undecided := filepath.Join(t.TempDir(), runFile)
+	testkit.Succeeds(t, store(undecided, false, run.Write))
+	o := marketsim(t, "report", undecided, "--format", "json").exits(t, exitFine)
+	want := `{"at":"1x1","metric":"purchases_per_second","a":"lua","b":"fine","verdict":"not decided",` +
+		`"reason":"0 of 9 rounds","rounds":0,"confidence":0.975}`
+	if !strings.Contains(o.stdout, want) {
+		t.Errorf("%s is not in\n%s", want, o.stdout)
+	}
+}
+
 // TestRunWithThresholds: the report says how each stands, and the stored result repeats it.
 // Whether one is decided is up to the machine.
 func TestRunWithThresholds(t *testing.T) {

@@ -242,3 +242,24 @@ func Start(ctx context.Context, choice Origin, url *redisconn.Target, starters .
 
 	return nil, fmt.Errorf("no server could be started:\n%w", errors.Join(failures...))
 }
+
+// Open returns the server at a URL, found fit for a market, or where that is empty a private
+// one: a process or, where there is no redis-server, miniredis.
+func Open(ctx context.Context, url string) (*Server, error) {
+	if url == "" {
+		return Start(ctx, "", nil, Local{}, Embedded{})
+	}
+
+	target, err := redisconn.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	server, err := Start(ctx, OriginURL, &target)
+	if err == nil {
+		err = server.Discover(ctx)
+	}
+	if err == nil {
+		err = redisconn.With(ctx, server.Target, func(conn *redisconn.Conn) error { return Preflight(ctx, conn) })
+	}
+	return server, err
+}

@@ -35,7 +35,7 @@ import (
 
 // A Comparison is what is known about a metric of A over that of B, in one place.
 type Comparison struct {
-	A, B   string
+	A, B   string // as result.Point.Subject
 	Place  string // as result.Point.Place
 	Metric runs.JudgedMetric
 
@@ -107,21 +107,43 @@ func Fewest(intervals int) int {
 	return n
 }
 
-// Pairs are the strategies that a plan compares in each place: all others with the
-// first, or in a sweep every pair.
+// Pairs are the subjects that a plan compares in each place: all others with the first, or
+// in a sweep every pair. Of several servers each has a first, and what is on another is
+// compared with the same on the first server, too.
 func Pairs(plan runs.Config) (all [][2]string) {
-	strategies := plan.Strategies()
-	for i, a := range strategies {
-		switch {
-		case len(plan.Axes) > 0:
-			for _, b := range strategies[i+1:] {
+	subjects := plan.Subjects()
+	if len(plan.Axes) > 0 {
+		for i, a := range subjects {
+			for _, b := range subjects[i+1:] {
 				all = append(all, [2]string{a, b})
 			}
-		case i > 0:
-			all = append(all, [2]string{a, strategies[0]})
+		}
+		return all
+	}
+
+	first := map[string]string{} // by the server
+	seen := map[string]bool{}
+	var acrossServers [][2]string
+	for _, p := range plan.Points {
+		a := p.Subject()
+		if seen[a] {
+			continue
+		}
+		seen[a] = true
+		if b, there := first[p.Server]; there {
+			all = append(all, [2]string{a, b})
+		} else {
+			first[p.Server] = a
+		}
+
+		// A strategy that is there again, as a control, is one of its own server.
+		same := p
+		same.Server = plan.Points[0].Server
+		if b := same.Subject(); b != a && p.Spec() == p.Strategy && slices.Contains(subjects, b) {
+			acrossServers = append(acrossServers, [2]string{a, b})
 		}
 	}
-	return all
+	return append(all, acrossServers...)
 }
 
 // Intervals is how many a plan takes for its comparisons: one for each pair, place and
@@ -134,15 +156,15 @@ func Intervals(plan runs.Config) int {
 type rounds map[rowKey]*result.Row
 
 type rowKey struct {
-	strategy, place string
-	round           int
+	subject, place string
+	round          int
 }
 
 func roundsOf(run *runs.Run) rounds {
 	all := rounds{}
 	for i := range run.Rows {
 		r := &run.Rows[i]
-		all[rowKey{r.Strategy, r.Place(), r.Trial}] = r
+		all[rowKey{r.Subject(), r.Place(), r.Trial}] = r
 	}
 	return all
 }
@@ -225,7 +247,7 @@ func (p *pair) add(a, b *result.Row) {
 	}
 	for _, r := range []*result.Row{a, b} {
 		if problem := r.Problem(); problem != "" && p.Reason == "" {
-			p.Reason = fmt.Sprintf("%s %s in round %d", r.Strategy, problem, r.Trial)
+			p.Reason = fmt.Sprintf("%s %s in round %d", r.Subject(), problem, r.Trial)
 		}
 	}
 	if took := max(a.Disturbed(), b.Disturbed()); took > 0 {
@@ -257,7 +279,7 @@ func (p *pair) log(r *result.Row) float64 {
 		return math.Log(v)
 	}
 	if p.noRatio == "" {
-		p.noRatio = fmt.Sprintf("no ratio: %s of %s is %s in round %d", p.Metric.Short, r.Strategy, what, r.Trial)
+		p.noRatio = fmt.Sprintf("no ratio: %s of %s is %s in round %d", p.Metric.Short, r.Subject(), what, r.Trial)
 	}
 	return 0
 }

@@ -68,11 +68,11 @@ func values(axes []runs.Axis, i int) []float64 {
 func (p *Place) judge() {
 	for _, g := range p.Groups {
 		beaten := slices.ContainsFunc(p.Comparisons, func(c Comparison) bool {
-			return c.A == g.Strategy && c.Verdict == Slower ||
-				c.B == g.Strategy && c.Verdict == Faster
+			return c.A == g.Subject() && c.Verdict == Slower ||
+				c.B == g.Subject() && c.Verdict == Faster
 		})
 		if !beaten && g.Problem() == "" {
-			p.Best = append(p.Best, g.Strategy)
+			p.Best = append(p.Best, g.Subject())
 		}
 	}
 	if len(p.Groups) < 2 {
@@ -82,8 +82,8 @@ func (p *Place) judge() {
 	byRate := func(a, b runs.Group) int {
 		return cmp.Compare(Rate(a).Center, Rate(b).Center)
 	}
-	slowest := slices.MinFunc(p.Groups, byRate).Strategy
-	fastest := slices.MaxFunc(p.Groups, byRate).Strategy
+	slowest := slices.MinFunc(p.Groups, byRate).Subject()
+	fastest := slices.MaxFunc(p.Groups, byRate).Subject()
 	for _, c := range p.Comparisons {
 		switch {
 		case c.A == slowest && c.B == fastest:

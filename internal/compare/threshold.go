@@ -13,7 +13,7 @@ import (
 // all checks of a run hold at once with [Confidence].
 type Check struct {
 	runs.Threshold
-	Strategy, Place string
+	Strategy, Place string // as result.Point.Subject, and Place
 
 	Rounds int // that were judged
 	// The median of the metric, or of its ratio to the first strategy's, and its interval;
@@ -41,7 +41,7 @@ func Checks(plan runs.Config) int { return len(planned(plan)) }
 // strategy that is there again, as a control, is not held to it, and the first is not
 // compared with itself.
 func planned(plan runs.Config) (all []Check) {
-	strategies := plan.Strategies()
+	strategies := plan.Subjects()
 	for _, t := range plan.Thresholds {
 		for _, place := range plan.Places() {
 			for i, s := range strategies {
@@ -95,9 +95,9 @@ func (all rounds) checkValue(c *Check, trials int) {
 		values = append(values, v)
 		switch problem := r.Problem(); {
 		case problem != "":
-			c.Reason = fmt.Sprintf("%s %s in round %d", r.Strategy, problem, r.Trial)
+			c.Reason = fmt.Sprintf("%s %s in round %d", r.Subject(), problem, r.Trial)
 		case math.IsNaN(v) && c.Reason == "":
-			c.Reason = fmt.Sprintf("%s of %s is not known in round %d", metric.Short, r.Strategy, r.Trial)
+			c.Reason = fmt.Sprintf("%s of %s is not known in round %d", metric.Short, r.Subject(), r.Trial)
 		}
 	}
 
@@ -119,7 +119,7 @@ func (all rounds) checkValue(c *Check, trials int) {
 // checkRatio fills in the ratio to the first strategy, as a comparison has it. If the first
 // differs from itself nothing is known of ratios.
 func (all rounds) checkRatio(c *Check, plan runs.Config) {
-	strategies := plan.Strategies()
+	strategies := plan.Subjects()
 	margin := 0.0
 	if plan.Margin != nil {
 		margin = *plan.Margin

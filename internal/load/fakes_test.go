@@ -32,8 +32,8 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 	if c.purchases == 0 {
 		return Measure(ctx, c.Point, c.Options)
 	}
-	limited, subject := subjects.Limited(ctx, c.Subject, c.purchases)
-	c.Subject = subject
+	limited, subject := subjects.Limited(ctx, c.Options.Subject, c.purchases)
+	c.Options.Subject = subject
 	row, err := Measure(limited, c.Point, c.Options)
 	if row.Status == stored.Interrupted && ctx.Err() == nil {
 		row.Status = stored.Complete
@@ -53,7 +53,7 @@ func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
 }
 
 // of makes the row one of a subject.
-func (c *plan) of(subject strategies.Spec) { c.Subject, c.Strategy = subject, subject.String() }
+func (c *plan) of(subject strategies.Spec) { c.Options.Subject, c.Strategy = subject, subject.String() }
 
 // timed makes the row last for a time.
 func (c *plan) timed(d time.Duration) { c.purchases, c.Duration = 0, d }

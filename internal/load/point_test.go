@@ -60,7 +60,7 @@ func TestValidate(t *testing.T) {
 		{usual, "hold", "1ns", func(c *plan) { c.HoldMS = 1e-6 }},
 		{usual, "hold", "want 0, or", func(c *plan) { c.HoldMS = math.NaN() }},
 		{usual, "rtt", "100µs to 1s", func(c *plan) { c.RTTMS++ }},
-		{usual, "rtt", "kept elsewhere", func(c *plan) { c.Subject = elsewhere }},
+		{usual, "rtt", "kept elsewhere", func(c *plan) { c.Options.Subject = elsewhere }},
 		{usual, "rate", "want more than 0", func(c *plan) { c.Rate++ }},
 		{usual, "rate", "-1 orders/s", func(c *plan) { c.Rate = -1 }},
 		{usual, "rate", "NaN", func(c *plan) { c.Rate = math.NaN() }},

@@ -232,7 +232,7 @@ const enough = time.Second // how long a row has to last before it should have a
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
-		bought[r.Strategy] += r.Purchases()
+		bought[r.Subject()] += r.Purchases()
 	}
 
 	for _, r := range rows {
@@ -240,11 +240,11 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
 		// A shorter one that took longer stood still.
 		lasted := planned >= enough && r.Seconds >= enough.Seconds()
-		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
+		if bought[r.Subject()] == 0 && withoutPurchase(&r) && lasted && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
 				"%d orders were given up under contention, and %d locks could not be released; "+
 				"try a longer --duration, another lock or fewer workers",
-				ErrNothingBought, r.Strategy, r.Seconds, r.Name(), r.Listed, contended, r.FailedReleases)
+				ErrNothingBought, r.Subject(), r.Seconds, r.Name(), r.Listed, contended, r.FailedReleases)
 		}
 	}
 	return nil

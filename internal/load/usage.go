@@ -43,6 +43,7 @@ type reading struct {
 	at              time.Time
 	server          float64          // the main thread of the market's
 	client          float64          // this process
+	programs        float64          // those of --exec, with all that they have started
 	machine, stolen float64          // all processes of this machine, and other machines
 	market          redisconn.Counts // by all workers
 	background      redisconn.Counts
@@ -103,7 +104,24 @@ func (m *measurement) read() reading {
 	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
 		r.machine, r.stolen = all[0].User+all[0].Nice+all[0].System, all[0].Steal
 	}
+	r.programs = m.usedByPrograms()
 	return r
+}
+
+// usedByPrograms is the processor time of the programs of --exec; -1: not known.
+func (m *measurement) usedByPrograms() (seconds float64) {
+	for _, w := range m.all() {
+		program, is := w.purchaser.(interface{ CPU() (time.Duration, bool) })
+		if !is {
+			continue
+		}
+		used, known := program.CPU()
+		if !known {
+			return -1
+		}
+		seconds += used.Seconds()
+	}
+	return seconds
 }
 
 // usage is what was used between two readings.
@@ -111,6 +129,7 @@ type usage struct {
 	seconds                         float64 // between the readings
 	server, client, machine, stolen float64 // processor time
 	serverKnown                     bool    // otherwise server is 0
+	clientKnown                     bool    // otherwise programs of --exec are not in client
 }
 
 // since is what was used after a reading.
@@ -118,13 +137,17 @@ func (r reading) since(first reading) usage {
 	u := usage{
 		seconds: r.at.Sub(first.at).Seconds(),
 		server:  r.server - first.server,
-		client:  r.client - first.client,
+		client:  r.client - first.client + r.programs - first.programs,
 		machine: r.machine - first.machine,
 		stolen:  r.stolen - first.stolen,
 	}
 	u.serverKnown = first.server >= 0 && u.server >= 0 // below 0: it was started again
 	if !u.serverKnown {
 		u.server = 0
+	}
+	u.clientKnown = first.programs >= 0 && r.programs >= 0
+	if !u.clientKnown {
+		u.client = r.client - first.client
 	}
 	return u
 }
@@ -140,12 +163,14 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	scale := r.Seconds / used.seconds // the readings are a little apart from the ends
 	cores := float64(runtime.NumCPU())
 	r.Cores = runtime.NumCPU()
-	r.ClientCPU = new(used.client * scale)
+	if used.clientKnown {
+		r.ClientCPU = new(used.client * scale)
+	}
 	if used.serverKnown {
 		r.ServerCPU = new(used.server * scale)
 	}
 
-	if r.Elsewhere { // its programs are clients, too, and nobody tells them from others
+	if !used.clientKnown { // nobody tells the programs, which are clients, too, from others
 		used.client = used.machine - used.server
 	}
 	if m.limitedByClients(used, t) {
@@ -165,12 +190,16 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 }
 
-// limitedByClients reports whether the row measures this process: see fullCores.
+// limitedByClients reports whether the row measures its clients: see fullCores.
 func (m *measurement) limitedByClients(used usage, t *tally) bool {
 	full := func(spent, cores float64) bool { return spent/used.seconds >= fullCores*cores }
 	here := m.meter.here
 
-	busy := full(used.client, float64(runtime.GOMAXPROCS(0))) ||
+	cores := runtime.GOMAXPROCS(0)
+	if m.Subject.Elsewhere() { // programs use those that this process leaves
+		cores = runtime.NumCPU()
+	}
+	busy := full(used.client, float64(cores)) ||
 		here && full(used.client+used.server, float64(runtime.NumCPU()))
 	serverHasTime := (used.serverKnown || !here) && !full(used.server, 1)
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
@@ -178,11 +207,11 @@ func (m *measurement) limitedByClients(used usage, t *tally) bool {
 }
 
 // usedByOthers is what processes of this machine used that have no part in the row. It is
-// not known where replicas, lock servers or programs may work on this machine as well:
-// nobody asks them how much they use.
+// not known where replicas or lock servers may work on this machine as well, which nobody
+// asks how much they use, nor where programs cannot be asked.
 func (m *measurement) usedByOthers(used usage) (others float64, known bool) {
 	kind, _ := m.Subject.Lock()
-	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || m.Subject.Elsewhere() {
+	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || !used.clientKnown {
 		return 0, false
 	}
 	others = used.machine - used.client

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"time"
 )
 
 // startGuarded starts a command without a guardian: this system has no process that becomes
@@ -37,6 +38,9 @@ func (p *Child) Kill() {
 
 // Activity knows nothing here.
 func (p *Child) Activity() (ran string, waiting bool) { return "", true }
+
+// CPU knows nothing here.
+func (p *Child) CPU() (used time.Duration, known bool) { return 0, false }
 
 // A Guardian cannot be had here.
 type Guardian struct{ Mark string }

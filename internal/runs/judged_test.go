@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
@@ -49,7 +50,21 @@ func TestParseMetrics(t *testing.T) {
 
 // TestOlderSchemas: a run that an older version stored is read as if it were stored now.
 func TestOlderSchemas(t *testing.T) {
-	run := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema2.json"))(t))))(t)
+	for _, file := range []string{"schema2.json", "schema3.json"} {
+		t.Run(file, func(t *testing.T) { readsOlder(t, "testdata/"+file) })
+	}
+
+	three := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema3.json"))(t))))(t)
+	if p := three.Rows[0].Point; p.Arrivals != result.ConstantArrivals || p.Server != "" || p.Subject() != p.Strategy {
+		t.Errorf("a row of schema 3 is of %+v", p)
+	}
+	if met := three.Manifest.Config.Thresholds; len(met) != 1 || met[0].String() != "p99<=5ms" {
+		t.Errorf("its thresholds are %v", met)
+	}
+}
+
+func readsOlder(t *testing.T, path string) {
+	run := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile(path))(t))))(t)
 	config := run.Manifest.Config
 	if run.Schema != runs.Schema || len(run.Rows) != 2 || run.Rows[0].Name() != config.Points[0].Name() &&
 		run.Rows[0].Name() != config.Points[1].Name() {

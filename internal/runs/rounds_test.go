@@ -63,7 +63,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups %q, want %q", names, want)
 	}
 	c := r.Manifest.Config
-	strategies, places := c.Strategies(), c.Places()
+	strategies, places := c.Subjects(), c.Places()
 	if !slices.Equal(strategies, []string{"watch", "fine"}) || !slices.Equal(places, []string{"5x1", "5x1 hold=0.5ms"}) {
 		t.Errorf("strategies %q in %q", strategies, places)
 	}
@@ -75,6 +75,11 @@ func TestNames(t *testing.T) {
 		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Rate: 2500,
 		Arrivals: result.ConstantArrivals,
 	}}
+	on := result.Point{Strategy: "fine#2", Server: "valkey", Mix: p.Mix}
+	if on.Subject() != "fine on valkey#2" || on.Name() != "fine on valkey#2 0x8" || on.Place() != "0x8" || on.Spec() != "fine" {
+		t.Errorf("on a server it is named %q, of %q", on.Name(), on.Subject())
+	}
+
 	want := "fine#2 0x8 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms arrivals=constant at 2500/s"
 	if p.Name() != want || p.Spec() != "fine" {
 		t.Errorf("it is named %q, of %q", p.Name(), p.Spec())

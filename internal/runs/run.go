@@ -16,10 +16,10 @@ import (
 )
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
-// metrics that it compares, its thresholds, and how orders at a rate arrive. Read takes what
-// was stored since oldestSchema.
+// metrics that it compares, its thresholds, and how orders at a rate arrive; since 4 a row
+// may be one of several servers. Read takes what was stored since oldestSchema.
 const (
-	Schema       = 3
+	Schema       = 4
 	oldestSchema = 2
 )
 
@@ -30,6 +30,7 @@ type Run struct {
 	Manifest Manifest      `json:"manifest"`
 	Rows     []result.Row  `json:"rows"` // in the order in which they were measured
 	Claims   []Claim       `json:"claims,omitempty"`
+	Verdicts *Verdicts     `json:"verdicts,omitempty"` // nil: only the rows are written
 }
 
 // Manifest says where, how and with what a run was made.
@@ -45,11 +46,31 @@ type Manifest struct {
 	ServerVersion string `json:"server_version"`
 	// The settings that matter to the numbers, where readable.
 	ServerConfig map[string]string `json:"server_config"`
-	Command      string            `json:"command"` // as typed, secrets removed
-	Scripts      []stored.Script   `json:"scripts,omitempty"`
-	Config       Config            `json:"config"`
-	Seed         uint64            `json:"seed"`
-	Started      time.Time         `json:"started"`
+	// Servers are those of rows that have a Server; then the three above are the first's.
+	Servers []Server        `json:"servers,omitempty"`
+	Command string          `json:"command"` // as typed, secrets removed
+	Scripts []stored.Script `json:"scripts,omitempty"`
+	Config  Config          `json:"config"`
+	Seed    uint64          `json:"seed"`
+	Started time.Time       `json:"started"`
+}
+
+// A Server is one of several on which rows were measured.
+type Server struct {
+	Name    string            `json:"name"`
+	Product string            `json:"product"` // redis or valkey
+	Version string            `json:"version"`
+	Config  map[string]string `json:"config"` // the settings that matter to the numbers
+}
+
+// ServerOf is the product and the version of the server on which a point was measured.
+func (m Manifest) ServerOf(p result.Point) (product, version string) {
+	for _, s := range m.Servers {
+		if s.Name == p.Server {
+			return s.Product, s.Version
+		}
+	}
+	return m.Server, m.ServerVersion
 }
 
 // Config is what was to be measured.
@@ -76,12 +97,10 @@ type Config struct {
 	LockServers map[string]string `json:"lock_servers,omitempty"`
 }
 
-// Strategies are those of the plan, in its order, each once.
-func (c Config) Strategies() []string {
-	return distinct(c.Points, func(p result.Point) string { return p.Strategy })
-}
+// Subjects are those of the plan, in its order, each once: what is compared.
+func (c Config) Subjects() []string { return distinct(c.Points, result.Point.Subject) }
 
-// Places are those of the plan, in its order, each once: where strategies are compared.
+// Places are those of the plan, in its order, each once: where subjects are compared.
 func (c Config) Places() []string { return distinct(c.Points, result.Point.Place) }
 
 // Judged are the metrics that are compared.
@@ -208,6 +227,7 @@ func Read(r io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("read result: %w", err)
 	}
 	res.Schema = Schema
+	res.Verdicts = nil // they follow from the rows
 	return &res, nil
 }
 
@@ -254,12 +274,23 @@ func (r *Run) check() error {
 		if err := checkRow(&row); err != nil {
 			return fmt.Errorf("row %d: %w", i+1, err)
 		}
+		if !r.Manifest.has(row.Server) {
+			return fmt.Errorf("row %d: the server %q is none of the run's", i+1, row.Server)
+		}
 		if seen[at] {
 			return fmt.Errorf("row %d: %s, trial %d, is there twice", i+1, row.Name(), row.Trial)
 		}
 		seen[at] = true
 	}
 	return nil
+}
+
+// has reports whether a server is one of the run's; an empty name is the only one's.
+func (m Manifest) has(server string) bool {
+	if server == "" {
+		return len(m.Servers) == 0
+	}
+	return slices.ContainsFunc(m.Servers, func(s Server) bool { return s.Name == server })
 }
 
 // checkRow refuses a row that no run has stored.

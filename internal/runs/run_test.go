@@ -15,10 +15,10 @@ import (
 func TestReadResultRefuses(t *testing.T) {
 	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
 	of := func(change, to string) string {
-		return `{"schema":3,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+		return `{"schema":4,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
 	}
 	configured := func(config string) string {
-		return `{"schema":3,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
+		return `{"schema":4,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
 	}
 	for text, want := range map[string]string{
 		"":                                       "it is empty; make it again with 'marketsim run --out DIR'",
@@ -26,11 +26,11 @@ func TestReadResultRefuses(t *testing.T) {
 		"\x00\x00":                               "it is not JSON",
 		"[]":                                     "the whole is a JSON array",
 		"{}":                                     "schema 0",
-		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 3: measure again",
-		`{"schema":3}`:                           `unknown status ""`,
+		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 4: measure again",
+		`{"schema":4}`:                           `unknown status ""`,
 		of("", "") + `{}`:                        "after the end",
 		of(`}`, `,"added_later":-1}`):            `the field "added_later" is unknown`,
-		`{"later":1,"schema":4}`:                 "schema 4; this marketsim reads schemas 2 to 3",
+		`{"later":1,"schema":5}`:                 "schema 5; this marketsim reads schemas 2 to 4",
 		of("", "") + ` oh`:                       "after the end",
 		of(`"bought":1`, `"bought":"1"`):         "bought is a JSON string",
 		of(row, ""):                              "it says that it is complete, and has no row",
@@ -52,6 +52,7 @@ func TestReadResultRefuses(t *testing.T) {
 		configured(`{"axes":[{"name":"x","values":[1]}]}`):     `unknown axis "x"`,
 		configured(`{"metrics":["p98"]}`):                      `unknown metric "p98"`,
 		configured(`{"metrics":["p99","wait_ms_p99"]}`):        "p99 is there twice",
+		of(`}`, `,"server":"valkey"}`):                         `row 1: the server "valkey" is none of the run's`,
 		configured(`{"trials":2000000000}`):                    "at most 100000 rounds",
 		configured(`{"axes":[{"name":"rtt","values":[2,1]}]}`): "ascending",
 	} {

@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ var rooms = []struct {
 	{"bench/result", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6}, {"internal/compare", 6},
 
 	// How it is shown and run.
-	{"internal/view", 7}, {"bench", 8}, {"cmd", 8},
+	{"bench", 7}, {"internal/view", 7}, {"bench/compare", 8}, {"cmd", 8},
 }
 
 func floorOf(folder string) (floor int, found bool) {
@@ -97,6 +98,29 @@ func TestImportsGoDown(t *testing.T) {
 	}
 	if read < 100 {
 		t.Errorf("only %d files were read", read)
+	}
+}
+
+// Who only measures links nothing that judges, draws or takes part in tests.
+func TestMeasuringIsLight(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "./bench")
+	list.Dir = "../.."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("list what bench links: %v", err)
+	}
+
+	packages := strings.Fields(string(out))
+	if len(packages) < 100 {
+		t.Errorf("bench links only %d packages, of which some were not found", len(packages))
+	}
+	for _, path := range packages {
+		folder, _ := strings.CutPrefix(path, moduleName+"/")
+		for _, heavy := range []string{"testing", "internal/view", "internal/suite", "internal/search", "verify/locktest"} {
+			if folder == heavy {
+				t.Errorf("bench links %s", path)
+			}
+		}
 	}
 }
 

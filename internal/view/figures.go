@@ -98,7 +98,7 @@ func (f *Figure) dots(run *runs.Run, m runs.Metric, shown func(runs.Group) bool)
 		}
 		i := median(g, m, run.Manifest.Config.Trials)
 		p := f.panel(g.Place())
-		p.Dots = append(p.Dots, Dot{Label: again(g.Strategy), Value: i.Center, Low: i.Low, High: i.High})
+		p.Dots = append(p.Dots, Dot{Label: again(g.Subject()), Value: i.Center, Low: i.Low, High: i.High})
 	}
 }
 
@@ -146,8 +146,8 @@ func swept(run *runs.Run) (rate, retries Figure) {
 			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))
 		}
 		for _, g := range p.Groups {
-			rate.panel(title).add(g.Strategy, p.At[0], compare.Rate(g).Center)
-			retries.panel(title).add(g.Strategy, p.At[0], compare.Median(g.Values(perPurchase)).Center)
+			rate.panel(title).add(g.Subject(), p.At[0], compare.Rate(g).Center)
+			retries.panel(title).add(g.Subject(), p.At[0], compare.Median(g.Values(perPurchase)).Center)
 		}
 	}
 	return rate, retries.unlessIdle()
@@ -209,7 +209,7 @@ func course(run *runs.Run) Figure {
 				continue
 			}
 			v := compare.Median(rates).Center
-			f.panel(g.Place()).add(g.Strategy, (float64(i)+0.5)*length, v)
+			f.panel(g.Place()).add(g.Subject(), (float64(i)+0.5)*length, v)
 			least = min(least, max(v, 1))
 			most = max(most, v)
 		}
@@ -247,7 +247,7 @@ func rates(run *runs.Run) Figure {
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.X.tick(g.Rate)
-			f.panel("").add(g.Strategy, compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
+			f.panel("").add(g.Subject(), compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
 		}
 	}
 	return f

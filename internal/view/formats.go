@@ -5,15 +5,11 @@ import (
 	"cmp"
 	"embed"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 	"strconv"
-	"strings"
-
-	"golang.org/x/perf/benchfmt"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/runs"
@@ -34,15 +30,16 @@ func CSV(w io.Writer, named ...NamedRun) error {
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
-	names = append(names, "arrivals") // came later, and moves no column
+	names = append(names, "arrivals", "on_server") // came later, and move no column
 
 	rows := [][]string{names}
 	for _, n := range named {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
 			r := &n.Run.Rows[i]
+			server, version := m.ServerOf(r.Point)
 			row := mapped([]any{
-				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
+				n.Name, n.Run.Status, m.Backend, server, version, m.Seed,
 				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
 				r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, r.Rate,
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
@@ -51,7 +48,7 @@ func CSV(w io.Writer, named ...NamedRun) error {
 			for _, m := range metrics {
 				row = append(row, exact(m.Of(r)))
 			}
-			row = append(row, arrivals(r.Load))
+			row = append(row, arrivals(r.Load), printable(r.Server))
 			rows = append(rows, row)
 		}
 	}
@@ -76,95 +73,6 @@ func exact(value any) string {
 		return ""
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a
-// line for each row and trial:
-//
-//	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
-//
-// An operation is a purchase that was made: ns/op is measured time over purchases,
-// as Go has it for benchmarks that run in parallel, and mean-ns, p50-ns and p99-ns
-// are what one of them took. Rows that must not be judged, and rows in which
-// nothing was bought, are comments.
-func Gobench(w io.Writer, run *runs.Run) error {
-	out := benchfmt.NewWriter(w)
-	better := benchfmt.UnitMetadataKey{Key: "better"}
-	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
-	config := benchmarkConfig(run.Manifest)
-	for i := range run.Rows {
-		r := &run.Rows[i]
-		problem := r.Problem()
-		if problem == "" && r.Purchases() == 0 {
-			problem = "bought nothing"
-		}
-		if problem != "" {
-			_, failed := fmt.Fprintf(w, "# %s, trial %d, %s\n", printable(r.Name()), r.Trial, problem)
-			err = errors.Join(err, failed)
-			continue
-		}
-
-		err = errors.Join(err, out.Write(&benchfmt.Result{
-			Config: config,
-			Name:   benchmarkName(r, run.Manifest.CPUs),
-			Iters:  int(r.Purchases()),
-			Values: benchmarkValues(r),
-		}))
-	}
-	return err
-}
-
-// benchmarkConfig says where a run was measured, as Go's benchmarks do.
-func benchmarkConfig(m runs.Manifest) (config []benchfmt.Config) {
-	goos, goarch, _ := strings.Cut(m.OS, "/")
-
-	for _, c := range []struct{ key, value string }{
-		{"goos", goos},
-		{"goarch", goarch},
-		{"pkg", "github.com/marketsim/marketsim"},
-		{"cpu", m.CPU},
-		{"server", m.Server + " " + m.ServerVersion},
-		{"backend", m.Backend},
-	} {
-		if value := printable(c.value); value != "" {
-			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
-		}
-	}
-	return config
-}
-
-// benchmarkName ends in the number of CPUs, as Go's do.
-func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
-	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(printable(r.Strategy))
-	load := strings.NewReplacer("at ", "rate=", "/s", "").Replace(r.Place())
-	name := fmt.Sprintf("Market/strategy=%s/mix=%s", strategy, strings.ReplaceAll(load, " ", "/"))
-	if cpus > 1 {
-		name += fmt.Sprintf("-%d", cpus)
-	}
-	return benchfmt.Name(name)
-}
-
-func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
-	const ns = 1e6 // in a millisecond
-	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Purchases()), Unit: "ns/op"}}
-	for _, of := range []struct {
-		metric, unit string
-		times        float64
-	}{
-		{"purchases_per_second", "purchases/s", 1},
-		{"wait_ms_mean", "mean-ns", ns}, {"wait_ms_p50", "p50-ns", ns}, {"wait_ms_p99", "p99-ns", ns},
-		{"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
-		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
-	} {
-		if v := runs.MetricByName(of.metric).Of(r); !math.IsNaN(v) {
-			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
-		}
-	}
-
-	for i, v := range values { // seven digits are more than anybody measures
-		values[i].Value, _ = strconv.ParseFloat(strconv.FormatFloat(v.Value, 'g', 7, 64), 64)
-	}
-	return values
 }
 
 // Line is a row in one line, for whoever watches a run.

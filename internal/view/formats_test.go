@@ -67,7 +67,7 @@ func TestCSV(t *testing.T) {
 	}
 	metrics := runs.Metrics()
 	first := slices.Index(records[0], metrics[0].Name)
-	if rest := records[0][first+len(metrics):]; !slices.Equal(rest, []string{"arrivals"}) { // each came later
+	if rest := records[0][first+len(metrics):]; !slices.Equal(rest, []string{"arrivals", "on_server"}) { // each came later
 		t.Errorf("behind the metrics stand %q", rest)
 	}
 	for i, m := range metrics {
@@ -115,9 +115,9 @@ func TestGobench(t *testing.T) {
 	if len(found) != 5+2+1 || units != 1 {
 		t.Errorf("%d rows and %d units: %v", len(found), units, found)
 	}
-	r := found["Market/strategy=coarse/mix=1x1-2"]
-	if r == nil || found["Market/strategy=fine/mix=5x5/arrivals=constant/rate=1000-2"] == nil ||
-		found["Market/strategy=fine:set-px:ttl=500ms/mix=0x5/hot=1/hold=0.5ms-2"] == nil {
+	r := found["Purchase/strategy=coarse/mix=1x1-2"]
+	if r == nil || found["Purchase/strategy=fine/mix=5x5/arrivals=constant/rate=1000-2"] == nil ||
+		found["Purchase/strategy=fine:set-px:ttl=500ms/mix=0x5/hot=1/hold=0.5ms-2"] == nil {
 		t.Fatalf("the rows are %v", found)
 	}
 	if r.GetConfig("server") != "redis 7.0.15" || r.GetConfig("goos") != "linux" || r.Iters != 6000 {

@@ -48,7 +48,7 @@ func latencies(run *runs.Run) Figure {
 				}
 			}
 			if len(waits) == len(rounds) {
-				f.panel(g.Place()).add(g.Strategy, n, compare.Median(waits).Center)
+				f.panel(g.Place()).add(g.Subject(), n, compare.Median(waits).Center)
 			}
 		}
 	}

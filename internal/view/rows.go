@@ -76,7 +76,7 @@ var sections = []section{
 		"gone: another was first. contended: operations given up, listings too. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
 	{table: runs.Cost, heading: "Cost", note: "Per purchase, failed orders included. " +
-		"server, client: processor time of the market's server and of this process. " +
+		"server, client: processor time of the market's server and of the clients. " +
 		"background: renewals, subscriptions and heartbeats."},
 	{table: runs.Machine, heading: "Machine", note: "Processor time: the market's server as a share of one core, " +
 		"the others as shares of all cores."},

@@ -36,7 +36,7 @@ func Run(run *runs.Run) *Doc {
 
 func title(run *runs.Run) string {
 	c := run.Manifest.Config
-	strategies := listed(mapped(c.Strategies(), again))
+	strategies := listed(mapped(c.Subjects(), again))
 	switch {
 	case len(c.Axes) > 0:
 		names := mapped(c.Axes, func(a runs.Axis) string { return string(a.Name) })
@@ -53,8 +53,14 @@ func title(run *runs.Run) string {
 func facts(run *runs.Run) []string {
 	m := run.Manifest
 	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
-	where := fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion),
-		known(m.Backend), strings.Join(platform, ", "))
+	server := known(m.Server) + " " + known(m.ServerVersion)
+	if len(m.Servers) > 0 {
+		server = listed(mapped(m.Servers, func(s runs.Server) string {
+			return fmt.Sprintf("%s: %s %s", s.Name, known(s.Product), known(s.Version))
+		}))
+	}
+	where := fmt.Sprintf("marketsim %s on %s (%s); %s", known(m.Version), server, known(m.Backend),
+		strings.Join(platform, ", "))
 
 	how := fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
 		seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed)
@@ -66,7 +72,10 @@ func facts(run *runs.Run) []string {
 	}
 
 	all := []string{where, how}
-	if len(m.ServerConfig) > 0 {
+	for _, s := range m.Servers {
+		all = append(all, "Configuration of "+s.Name+": "+strings.Join(paired(s.Config), ", "))
+	}
+	if len(m.Servers) == 0 && len(m.ServerConfig) > 0 {
 		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
 	}
 	if len(m.Config.LockServers) > 0 {
@@ -193,12 +202,23 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 		return fasterThanAll(run, all)
 	}
 
-	var sentences []string // one for each metric
-	for _, m := range config.Judged() {
-		others := func(c compare.Comparison) bool { return c.Metric.Name != m.Name }
-		sentences = append(sentences, against(slices.DeleteFunc(slices.Clone(all), others), config.Places()))
+	var sentences []string // one for each metric, and each with which others are compared
+	for len(all) > 0 {
+		alike := func(c compare.Comparison) bool { return c.Metric.Name == all[0].Metric.Name && c.B == all[0].B }
+		sentences = append(sentences, against(kept(all, alike), config.Places()))
+		all = kept(all, func(c compare.Comparison) bool { return !alike(c) })
 	}
 	return strings.Join(sentences, " ")
+}
+
+// kept are those for which a function is true.
+func kept[T any](all []T, is func(T) bool) (some []T) {
+	for _, one := range all {
+		if is(one) {
+			some = append(some, one)
+		}
+	}
+	return some
 }
 
 // fasterThanAll names, for each strategy of a sweep, the places at which every strategy
@@ -214,7 +234,7 @@ func fasterThanAll(run *runs.Run, all []compare.Comparison) string {
 	}
 
 	var parts []string
-	for _, s := range run.Manifest.Config.Strategies() {
+	for _, s := range run.Manifest.Config.Subjects() {
 		var best []string
 		for _, place := range run.Manifest.Config.Places() {
 			if rival, compared := rivals[entry{place, s}]; compared && !rival {

@@ -9,7 +9,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/locktest"
@@ -42,8 +42,8 @@ func TestRedislock(t *testing.T) {
 
 func TestRedislockUnderLoad(t *testing.T) {
 	// Without Duration and Rounds it takes two and a half minutes, and decides more.
-	short := bench.Options{Duration: 100 * time.Millisecond, Rounds: 9}
-	beside, err := bench.CompareLock(t.Context(), openRedislock, result.Mix{Sellers: 2, Buyers: 2}, short)
+	short := compare.Options{Duration: 100 * time.Millisecond, Rounds: 9}
+	beside, err := compare.Lock(t.Context(), openRedislock, result.Mix{Sellers: 2, Buyers: 2}, short)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Kind is the lock that open makes, as one of a catalogue's: bench.CompareLock measures
-// with it. It waits as [Check] does, by calling the [Lock] again until it is taken.
+// Kind is the lock that open makes, as one of a catalogue's: package bench/compare
+// measures with it. It waits as [Check] does, by calling the [Lock] again until it is taken.
 func (open Open) Kind(name string) lock.Kind {
 	return lock.Kind{
 		Name:          name,

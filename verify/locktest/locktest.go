@@ -1,6 +1,6 @@
 // Package locktest is the conformance suite for a lock. [Check] gives a first answer
-// about any lock in Redis, in about 15 lines (see the example), with which bench.CompareLock
-// says how fast it is. [Run] checks all that a lock.Locker promises:
+// about any lock in Redis, in about 15 lines (see the example), with which package
+// bench/compare says how fast it is. [Run] checks all that a lock.Locker promises:
 //
 //	locktest.Run(t, locktest.Factory{Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 //		return mine.New(w.Through(t, "localhost:6379"), w.TTL, w.Timeout)

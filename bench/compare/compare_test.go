@@ -1,4 +1,4 @@
-package bench_test
+package compare_test
 
 import (
 	"context"
@@ -12,15 +12,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify/locktest"
 )
 
+func TestMain(m *testing.M) {
+	redisconn.QuietLogs()
+	testkit.VerifyNoLeaks(m)
+}
+
 var (
 	oneEach = result.Mix{Sellers: 1, Buyers: 1}
-	short   = bench.Options{Duration: 60 * time.Millisecond, Rounds: 9}
+	short   = compare.Options{Duration: 60 * time.Millisecond, Rounds: 9}
 )
 
 // openNX opens a lock whose holder works for some time, and keeps a second key.
@@ -41,14 +48,14 @@ func openNX(work time.Duration) locktest.Open {
 	}
 }
 
-// TestCompareLock: a lock that is much slower than SET NX PX is found to be, on a server of
+// TestLock: a lock that is much slower than SET NX PX is found to be, on a server of
 // the user's, on which nothing of it is left.
-func TestCompareLock(t *testing.T) {
+func TestLock(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)
 	o := short
 	o.URL = "redis://:" + server.Target.Password + "@" + server.Target.Addr
-	c := testkit.Must(bench.CompareLock(t.Context(), openNX(5*time.Millisecond), oneEach, o))(t)
+	c := testkit.Must(compare.Lock(t.Context(), openNX(5*time.Millisecond), oneEach, o))(t)
 
 	if len(c.Rows) != 27 {
 		t.Fatalf("%d rows, want 9 rounds of 3", len(c.Rows))
@@ -73,37 +80,36 @@ func TestCompareLock(t *testing.T) {
 	}
 }
 
-// TestComparePurchaserThatIsWrong: a market that is wrong decides nothing, and says so.
-func TestComparePurchaserThatIsWrong(t *testing.T) {
+// TestPurchaserThatIsWrong: a market that is wrong decides nothing, and says so.
+func TestPurchaserThatIsWrong(t *testing.T) {
 	t.Parallel()
 	spec := testkit.Must(strategies.Builtin().Parse("unsafe"))(t)
 	o := short
 	o.Load = result.Load{Hot: 1, HoldMS: 1}
-	c := testkit.Must(bench.ComparePurchaser(t.Context(), spec.OpenFor, result.Mix{Buyers: 4}, o))(t)
+	c := testkit.Must(compare.Purchaser(t.Context(), spec.OpenFor, result.Mix{Buyers: 4}, o))(t)
 	if c.Verdict != "not decided" || c.Reason == "" || !strings.Contains(c.String(), "AUDIT FAILED") {
 		t.Errorf("%s, %q:\n%s", c.Verdict, c.Reason, c)
 	}
 }
 
-// TestCompareRefuses what decides nothing, and ends when it is interrupted.
-func TestCompareRefuses(t *testing.T) {
+// TestRefuses what decides nothing, and ends when it is interrupted.
+func TestRefuses(t *testing.T) {
 	t.Parallel()
-	fewer, kept := short, short
-	fewer.Rounds, kept.Keep = 3, true
-	for _, o := range []bench.Options{fewer, kept} {
-		if _, err := bench.CompareLock(t.Context(), openNX(0), oneEach, o); !errors.Is(err, bench.ErrPoint) {
-			t.Errorf("%+v: %v, want %v", o, err, bench.ErrPoint)
-		}
+	fewer := short
+	fewer.Rounds = 3
+	_, err := compare.Lock(t.Context(), openNX(0), oneEach, fewer)
+	if !errors.Is(err, bench.ErrPoint) || !strings.Contains(err.Error(), "a verdict takes 7 or more") {
+		t.Errorf("3 rounds: %v, want %v", err, bench.ErrPoint)
 	}
 
 	broken := errors.New("broken")
 	open := func(context.Context, locktest.Worker) (locktest.Lock, io.Closer, error) { return nil, nil, broken }
-	if _, err := bench.CompareLock(t.Context(), open, oneEach, short); !errors.Is(err, broken) {
+	if _, err := compare.Lock(t.Context(), open, oneEach, short); !errors.Is(err, broken) {
 		t.Errorf("%v, want %v", err, broken)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := bench.CompareLock(over, openNX(0), oneEach, short); !errors.Is(err, context.Canceled) {
+	if _, err := compare.Lock(over, openNX(0), oneEach, short); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want %v", err, context.Canceled)
 	}
 }
