@@ -88,22 +88,53 @@ func (w *world) warmUp(c *client) (err error) {
 			err = w.buyOnce(c)
 			continue
 		}
-		acquire := program.Acquire("rehearsal" + rand.Text())
-		err = w.expect(c, w.limit(program.StartLimit), program.Acquired, acquire)
-		if err == nil {
-			err = w.expect(c, w.limit(program.AnswerLimit), w.warmReleases(), program.Release)
-		}
+		err = w.lockOnce(c)
 	}
 	return err
 }
 
-// warmReleases are the answers to a release while nobody interferes. By a clock that is wrong
-// the lease may end at once, which is for the search to find.
-func (w *world) warmReleases() string {
-	if setsClock(w.program) {
-		return releasesOwn + " " + program.Lost
+// mostLost is how often a client may lose its lock in a row while nobody interferes.
+const mostLost = 5
+
+// lockOnce has a client take a lock of its own and release it. One that has lost it meanwhile
+// is asked again: the machine may have stood still for a lease. By a clock that is wrong the
+// lease may end at once, which is for the search to find.
+func (w *world) lockOnce(c *client) error {
+	for range mostLost {
+		acquire := program.Acquire("rehearsal" + rand.Text())
+		err := w.expect(c, w.limit(program.StartLimit), program.Acquired, acquire)
+		if err != nil {
+			return err
+		}
+
+		answer, err := w.ask(c, w.limit(program.AnswerLimit), program.Release)
+		switch {
+		case err != nil:
+			return err
+		case answer.Word() == program.Lost && !setsClock(w.program):
+			continue
+		}
+		if err := answer.Expect(releasesOwn + " " + program.Lost); err != nil {
+			return c.wrong(program.Release, err)
+		}
+		return nil
 	}
-	return releasesOwn
+
+	return c.wrong(program.Release, &lostInRehearsal{lease: w.wantedLease})
+}
+
+// A lostInRehearsal is the error of a client that loses its lock again and again though nobody
+// takes it.
+type lostInRehearsal struct{ lease time.Duration }
+
+// Error names the machine, which may be the cause.
+func (e *lostInRehearsal) Error() string {
+	text := fmt.Sprintf("said %q %d times, though nobody else takes that lock: its lease, of LOCK_TTL_MS = %d, has "+
+		"run out, or its release is wrong", program.Lost, mostLost, e.lease.Milliseconds())
+	if l := machineLoad(); l != nil {
+		text += fmt.Sprintf("; on this machine on average %.0f processes want to run on %d cores", l.Average, l.Cores)
+	}
+	return text
 }
 
 // releasesOwn are the answers to the release of a lock that was not lost.

@@ -159,7 +159,7 @@ func (s *schedule) busy(c *client) bool {
 	if !c.runs() || len(c.waiting) > 0 || waitsToLeave || phase == ended {
 		return false
 	}
-	return s.idle.busy(c.number, c.process)
+	return s.idle.busy(c.number, c.process, c.gate)
 }
 
 // handle notes what a client has done.

@@ -77,17 +77,14 @@ func newWorld(
 		return nil, err
 	}
 	w := &world{
-		ctx:       ctx,
-		server:    server,
-		events:    make(chan event, 1000),
-		program:   o.Program,
-		faketime:  o.faketime,
-		phase:     time.Duration(n) * time.Second / time.Duration(o.pairs()),
-		kinds:     o.Bounds.Kinds,
-		tested:    map[string]bool{},
-		confirmed: map[cause]bool{},
-		keptOut:   map[string]string{},
-		silence:   cmp.Or(o.silence, o.Within, 3*program.StartLimit),
+		ctx:      ctx,
+		server:   server,
+		events:   make(chan event, 1000),
+		program:  o.Program,
+		faketime: o.faketime,
+		phase:    time.Duration(n) * time.Second / time.Duration(o.pairs()),
+		kinds:    o.Bounds.Kinds,
+		silence:  cmp.Or(o.silence, o.Within, 3*program.StartLimit),
 	}
 
 	err = w.addClients(o, guardian)
@@ -101,6 +98,14 @@ func newWorld(
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
+}
+
+// begin has a world play a program: what others have shown is no part of that.
+func (w *world) begin(program string) {
+	w.program = program
+	w.tested = map[string]bool{}
+	w.confirmed = map[cause]bool{}
+	w.keptOut = map[string]string{}
 }
 
 // addClients opens the gates of two clients, whose programs do not run yet.

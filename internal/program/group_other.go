@@ -5,6 +5,7 @@ package program
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 )
 
@@ -37,6 +38,9 @@ func (p *Child) Kill() {
 
 // Activity knows nothing here.
 func (p *Child) Activity() (ran string, waiting bool) { return "", true }
+
+// unread is not known here.
+func unread(*os.File) bool { return false }
 
 // A Guardian cannot be had here.
 type Guardian struct{ Mark string }
