@@ -29,7 +29,7 @@ type Options struct {
 	NoticesLoss bool // the lock promises that a release says whether the lock had been lost
 	// That the lock is to have; 0: the shortest of 0.5, 1 and 2 s that it can have.
 	Lease  time.Duration
-	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 4
+	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 8
 	Within time.Duration // how long all may take; 0: until it is done
 	Server backend.Local
 	// StartServer starts a server for Server; nil: that does so. Who leaves at once closes what

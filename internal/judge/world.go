@@ -39,6 +39,7 @@ type world struct {
 	measured   time.Duration // what lease was, in this world alone
 	phase      time.Duration // of a second, in which it measures the lease
 	silence    time.Duration // how long a client may say nothing, unless other limits come first
+	again      int           // how many schedules in a row it has had played again, see playAgain
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -206,6 +207,9 @@ func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
 	}
 	if err != nil {
 		return search.Played{}, err
+	}
+	if !s.guessed {
+		w.again = 0
 	}
 	return s.played(), nil
 }

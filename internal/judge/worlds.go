@@ -103,17 +103,39 @@ func (o Options) leases() []time.Duration {
 // lose their leases in rehearsal.
 const mostStarting = 4
 
-// startWorlds starts all worlds but the first, side by side.
+// errSlow ends the start of a world for which there is no time.
+var errSlow = errors.New("this machine has no time to start more programs")
+
+// startLimit is how long worlds may start: a part of the time of the program. 0: any time.
+func (o Options) startLimit() time.Duration { return o.Within / 6 }
+
+// startWorlds starts all worlds but the first, side by side. Those that take too long on a
+// machine that is busy are left out: the others play their schedules.
 func (o Options) startWorlds(
 	ctx context.Context, guardian *program.Guardian, lease time.Duration,
 ) (worlds []*world, err error) {
+	starts := ctx
+	if o.startLimit() > 0 {
+		var cancel context.CancelFunc
+		starts, cancel = context.WithTimeoutCause(ctx, o.startLimit(), errSlow)
+		defer cancel()
+	}
+
 	others := make([]*world, o.pairs()-1)
 	var starting errgroup.Group
 	starting.SetLimit(mostStarting)
 	for n := range others {
 		starting.Go(func() (err error) {
-			others[n], err = newWorld(ctx, o, guardian, []time.Duration{lease}, n+1)
-			return err
+			w, err := newWorld(starts, o, guardian, []time.Duration{lease}, n+1)
+			switch {
+			case err != nil && errors.Is(context.Cause(starts), errSlow):
+				return nil
+			case err != nil:
+				return err
+			}
+			w.ctx = ctx
+			others[n] = w
+			return nil
 		})
 	}
 	err = starting.Wait()
@@ -126,7 +148,7 @@ const mostWithClock = 4
 
 // pairs is how many worlds there are.
 func (o Options) pairs() int {
-	pairs := cmp.Or(o.Pairs, 4)
+	pairs := cmp.Or(o.Pairs, 8)
 	if setsClock(o.Program) {
 		return min(pairs, mostWithClock)
 	}
