@@ -59,7 +59,7 @@ func newJudge(p *program) *cobra.Command {
 		flags.BoolVar(&f.options.Purchase, "purchase", false, "the program buys, and takes no lock for others")
 		flags.DurationVar(&f.options.Lease, "lease", 0,
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
-		flags.IntVar(&f.options.Pairs, "pairs", 4, "`N` pairs of clients play schedules at the same time")
+		flags.IntVar(&f.options.Pairs, "pairs", 8, "`N` pairs of clients play schedules at the same time")
 		flags.StringVar(&f.options.Server.Program, "server", "", "`path` of the redis-server (default from PATH)")
 		flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the programs write to standard error")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")

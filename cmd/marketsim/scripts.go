@@ -84,10 +84,15 @@ func (p *program) listScript() error {
 	return err
 }
 
-// hideInScripts takes the passwords out of scripts. Their sums are those of the files.
+// hideInScripts takes the passwords out of scripts, and notes where it does. Their sums are
+// those of the files.
 func (s *passwords) hideInScripts(all []stored.Script) {
 	for i := range all {
-		all[i].File = s.hide(all[i].File)
-		all[i].Text = s.hide(all[i].Text)
+		script := &all[i]
+		script.File = s.hide(script.File)
+
+		hidden := s.hide(script.Text)
+		script.Masked = script.Masked || hidden != script.Text
+		script.Text = hidden
 	}
 }

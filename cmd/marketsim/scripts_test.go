@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -152,4 +153,30 @@ func bySubject(res *findings.FaultTable) map[string]map[string]verify.Verdict {
 		all[f.Scenario][f.Subject] = f.Verdict
 	}
 	return all
+}
+
+// TestScriptsWithoutPasswords: a password does not stand in the script that is stored, whose
+// sum is that of the file, and the result says so. One without is stored as it is.
+func TestScriptsWithoutPasswords(t *testing.T) {
+	t.Parallel()
+	const secret = "correct-horse-battery"
+	with := stored.NewScript("script:with", "with.lua", "return '"+secret+"'")
+	without := stored.NewScript("script:without", "without.lua", "return 1")
+	all := []stored.Script{with, without}
+
+	var known passwords
+	known.add(secret)
+	known.hideInScripts(all)
+	known.hideInScripts(all) // who hides twice has not changed it back
+
+	got := all[0]
+	if got.Text != "return '"+masked+"'" || got.SHA256 != with.SHA256 || !got.Masked {
+		t.Errorf("stored is %+v", got)
+	}
+	if !strings.HasSuffix(got.String(), "(of the file; the text that is stored has no passwords)") {
+		t.Errorf("it is told as %q", got)
+	}
+	if all[1] != without || strings.Contains(all[1].String(), "(") {
+		t.Errorf("a script without passwords is stored as %+v, and told as %q", all[1], all[1])
+	}
 }

@@ -17,7 +17,7 @@ func (s *schedule) pending() []string {
 	all := make([]string, len(s.clients))
 	for i, c := range s.clients {
 		switch {
-		case !s.canGoOn(c):
+		case !s.canGoOn(c), s.polls(c): // whether the next poll has come already is chance
 		case len(c.waiting) > 0:
 			all[i] = search.Anonymous(identity(c.waiting[0]))
 		default:

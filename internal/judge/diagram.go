@@ -130,12 +130,29 @@ func commandLine(command []string) string {
 	return strings.TrimSpace(strings.ToUpper(command[0]) + " " + strings.Join(command[1:], " "))
 }
 
-// identity is the first two words of each command of a request. They identify one that is
-// sent again, whose tokens and times may differ.
+// identity is the first two words of each command of a request, and the options of SET. They
+// identify one that is sent again, whose tokens and times may differ.
 func identity(h *wire.Held) string {
 	var all []string
 	for _, command := range h.Commands {
-		all = append(all, commandLine(command[:min(2, len(command))]))
+		line := commandLine(command[:min(2, len(command))])
+		if command[0] == "set" {
+			line += setOptions(command)
+		}
+		all = append(all, line)
 	}
 	return strings.Join(all, "; ")
+}
+
+// setOptions are the options of a SET that say what it does, in upper case and in one order,
+// each after a space: a SET that writes always, and one that does so if there is no such key,
+// are different requests.
+func setOptions(command []string) (options string) {
+	for _, option := range []string{"NX", "XX", "GET", "KEEPTTL"} {
+		is := func(word string) bool { return strings.EqualFold(word, option) }
+		if len(command) > 3 && slices.ContainsFunc(command[3:], is) {
+			options += " " + option
+		}
+	}
+	return options
 }

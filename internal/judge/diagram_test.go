@@ -48,3 +48,37 @@ func TestDiagramNamesThings(t *testing.T) {
 		t.Errorf("below the picture: %q, want %q", drawn.End, end)
 	}
 }
+
+// A request is known again by what it does and to which key, whatever its token is: SET with NX
+// is no poll of a SET that writes always, nor of one that returns what was there.
+func TestRequestsAreKnownAgain(t *testing.T) {
+	for one, others := range map[string][]string{
+		"set k one nx px 500": {"set k two PX 600 NX"},
+		"set k one get":       {"SET k two GET"},
+		"set k one":           {"set k nx", "set k two px 500"},
+		"get k":               {"get k"},
+		"evalsha 77 1 k one":  {"evalsha 77 1 k two"},
+	} {
+		for _, other := range others {
+			if a, b := identityOf(one), identityOf(other); a != b {
+				t.Errorf("%q is known as %q, and %q as %q", one, a, other, b)
+			}
+		}
+	}
+
+	var known []string
+	for _, request := range []string{"set k v", "set k v nx", "set k v xx", "set k v get", "set k v nx get", "set k v keepttl", "set l v"} {
+		known = append(known, identityOf(request))
+	}
+	slices.Sort(known)
+	if once := slices.Compact(slices.Clone(known)); len(once) != len(known) {
+		t.Errorf("of these requests two are known as one: %q", known)
+	}
+}
+
+// identityOf is the identity of a request with one command.
+func identityOf(line string) string {
+	words := strings.Fields(line)
+	words[0] = strings.ToLower(words[0])
+	return identity(&wire.Held{Commands: [][]string{words}})
+}

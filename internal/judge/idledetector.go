@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/internal/wire"
 )
 
 // An idleDetector tells which clients wait for others. What happens next is chosen only
@@ -23,9 +24,7 @@ import (
 //     does not.
 //
 // So an idle client does nothing by itself, but what a timer has it do, which comes when
-// time passes: that, too, happens only when nobody has anything else to do. After a look
-// that comes late the machine was busy, and bytes between a client and its gate may be late as
-// well: the count begins again. If the detector is wrong nevertheless, a schedule does not
+// time passes: that, too, happens only when nobody has anything else to do. If the detector is wrong nevertheless, a schedule does not
 // come to the point that it is for, which the search notices, and plays it again.
 //
 // A client that asks what it has asked before, although nothing has changed since, waits,
@@ -40,8 +39,8 @@ type idleDetector struct {
 type observed struct {
 	reacts    bool   // it was given something, and has not run since the look before
 	ran       string // see program.Child.Activity
+	given     int64  // see wire.Proxy.Replies
 	idleLooks int
-	looked    time.Time
 
 	asked      map[string]bool // in this schedule
 	askedSince map[string]bool // since something changed
@@ -52,7 +51,7 @@ type observed struct {
 // long clients are waited for.
 const (
 	lookEvery   = 200 * time.Microsecond
-	enoughLooks = 8
+	enoughLooks = 4
 	settleLimit = 300 * time.Millisecond
 )
 
@@ -70,20 +69,21 @@ func (d *idleDetector) reacts(client int, will bool) { d.clients[client].reacts 
 // restart has the looks at a client so far not count.
 func (d *idleDetector) restart(client int) { d.clients[client].idleLooks = 0 }
 
-// busy looks at the threads of a client, and reports whether it may still do something.
-func (d *idleDetector) busy(client int, p *program.Child) bool {
+// busy looks at a client, and reports whether it may still do something.
+func (d *idleDetector) busy(client int, p *program.Child, gate *wire.Proxy) bool {
 	c := &d.clients[client]
+	given := gate.Replies()
 	ran, waiting := p.Activity()
-	late := time.Since(c.looked) > 5*lookEvery
-	c.looked = time.Now()
+	underway := gate.Underway() || p.Unheard()
 
 	c.idleLooks++
 	hasRun := ran != c.ran
 	if hasRun {
 		c.reacts = false
 	}
-	if hasRun || !waiting || late {
+	if hasRun || !waiting || underway || given != c.given {
 		c.ran = ran
+		c.given = given
 		c.idleLooks = 0
 	}
 	return c.reacts || c.idleLooks < enoughLooks

@@ -1,12 +1,14 @@
 package judge
 
 import (
+	"net"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/program"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
 )
 
 // A program that was given something is busy until it has run. One that ran before it was
@@ -21,9 +23,11 @@ func TestIdleDetector(t *testing.T) {
 	launch := program.Launch{Command: []string{"/bin/sh", "-c", echoes}}
 	p := testkit.Must(launch.Start(func(o program.Output) { said <- o }))(t)
 	defer p.Close()
+	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return nil, net.ErrClosed }))(t)
+	defer gate.Close()
 	idle := newIdleDetector(1)
 	reacts := func() bool {
-		idle.busy(0, p)
+		idle.busy(0, p, gate)
 		return idle.clients[0].reacts
 	}
 	echo := func() { // returns when it has written a line, and waits for the next
@@ -43,7 +47,7 @@ func TestIdleDetector(t *testing.T) {
 	}
 	idle.reacts(0, true)
 	for range 2 * enoughLooks {
-		if !reacts() || !idle.busy(0, p) {
+		if !reacts() || !idle.busy(0, p, gate) {
 			t.Error("one that has not run is not waited for")
 		}
 	}

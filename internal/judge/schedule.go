@@ -31,6 +31,8 @@ type schedule struct {
 	running    int       // the client that was chosen last; below 0: none
 	failed     error     // why this program cannot be judged
 	stalled    bool      // a client took long to become idle: the machine has no time for it
+	unsettled  bool      // a client was not idle yet when the last wait for that ended
+	guessed    bool      // something was chosen nevertheless
 }
 
 // mostSteps ends schedules that come to no end.
@@ -96,6 +98,9 @@ func (s *schedule) play(choose search.Chooser) error {
 			continue
 		}
 
+		if s.playAgain() {
+			return search.ErrAgain
+		}
 		choice, err := choose(search.ChoicePoint{Options: options, Pending: s.pending()})
 		err = errors.Join(err, s.failed, context.Cause(s.ctx))
 		if err != nil {
@@ -105,6 +110,25 @@ func (s *schedule) play(choose search.Chooser) error {
 		s.lastChoice = time.Now()
 	}
 	return nil
+}
+
+// mostAgain is how often in a row a schedule is played again because a client was not idle in
+// time. More often it is the client that never is, and not the machine.
+const mostAgain = 3
+
+// playAgain reports whether the schedule is to be played again, rather than that something is
+// chosen while a client may still do something. What there is to choose from would be chance,
+// and all that follows would be compared with it.
+func (s *schedule) playAgain() bool {
+	switch {
+	case !s.unsettled:
+		return false
+	case s.again == mostAgain:
+		s.guessed = true
+		return false
+	}
+	s.again++
+	return true
 }
 
 // interrupted is why the schedule cannot go on.
@@ -132,6 +156,7 @@ func (s *schedule) tell(c *client, request string) {
 // settle waits until all clients are idle, but no longer than settleLimit.
 func (s *schedule) settle() {
 	began := time.Now()
+	s.unsettled = false
 	defer func() { s.stalled = s.stalled || time.Since(began) > s.leastLease/8 }()
 	for time.Since(began) < settleLimit {
 		select {
@@ -150,6 +175,7 @@ func (s *schedule) settle() {
 		case <-time.After(lookEvery):
 		}
 	}
+	s.unsettled = true
 }
 
 // busy reports whether a client may still do something without being chosen.
@@ -159,7 +185,7 @@ func (s *schedule) busy(c *client) bool {
 	if !c.runs() || len(c.waiting) > 0 || waitsToLeave || phase == ended {
 		return false
 	}
-	return s.idle.busy(c.number, c.process)
+	return s.idle.busy(c.number, c.process, c.gate)
 }
 
 // handle notes what a client has done.

@@ -39,6 +39,7 @@ type world struct {
 	measured   time.Duration // what lease was, in this world alone
 	phase      time.Duration // of a second, in which it measures the lease
 	silence    time.Duration // how long a client may say nothing, unless other limits come first
+	again      int           // how many schedules in a row it has had played again, see playAgain
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -77,17 +78,14 @@ func newWorld(
 		return nil, err
 	}
 	w := &world{
-		ctx:       ctx,
-		server:    server,
-		events:    make(chan event, 1000),
-		program:   o.Program,
-		faketime:  o.faketime,
-		phase:     time.Duration(n) * time.Second / time.Duration(o.pairs()),
-		kinds:     o.Bounds.Kinds,
-		tested:    map[string]bool{},
-		confirmed: map[cause]bool{},
-		keptOut:   map[string]string{},
-		silence:   cmp.Or(o.silence, o.Within, 3*program.StartLimit),
+		ctx:      ctx,
+		server:   server,
+		events:   make(chan event, 1000),
+		program:  o.Program,
+		faketime: o.faketime,
+		phase:    time.Duration(n) * time.Second / time.Duration(o.pairs()),
+		kinds:    o.Bounds.Kinds,
+		silence:  cmp.Or(o.silence, o.Within, 3*program.StartLimit),
 	}
 
 	err = w.addClients(o, guardian)
@@ -101,6 +99,14 @@ func newWorld(
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
+}
+
+// begin has a world play a program: what others have shown is no part of that.
+func (w *world) begin(program string) {
+	w.program = program
+	w.tested = map[string]bool{}
+	w.confirmed = map[cause]bool{}
+	w.keptOut = map[string]string{}
 }
 
 // addClients opens the gates of two clients, whose programs do not run yet.
@@ -201,6 +207,9 @@ func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
 	}
 	if err != nil {
 		return search.Played{}, err
+	}
+	if !s.guessed {
+		w.again = 0
 	}
 	return s.played(), nil
 }

@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Pause stops all processes of the program, until Resume.
@@ -65,20 +68,18 @@ func (p *Child) Activity() (ran string, waiting bool) {
 
 func activity(pid string) (ran string, waiting bool) {
 	waiting = true
-	threads, _ := filepath.Glob("/proc/" + pid + "/task/*")
-	for _, thread := range threads {
-		stat, err := os.ReadFile(thread + "/stat")
-		if err != nil {
+	for _, thread := range threadsOf(pid) {
+		stat := readSmall(thread + "/stat")
+		if stat == "" {
 			continue // it has ended
 		}
 
 		// It runs, or reads a disk.
-		_, state, _ := strings.Cut(string(stat), ") ")
+		_, state, _ := strings.Cut(stat, ") ")
 		if strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D") {
 			waiting = false
 		}
-		times, _ := os.ReadFile(thread + "/schedstat")
-		ran += thread + " " + string(times)
+		ran += thread + " " + readSmall(thread+"/schedstat")
 
 		for _, child := range childrenOfThread(thread) {
 			childRan, childWaiting := activity(strconv.Itoa(child))
@@ -95,14 +96,43 @@ func childrenOf(guardian int) []int {
 }
 
 func childrenOfThread(thread string) (all []int) {
-	children, _ := os.ReadFile(thread + "/children") // it may have ended
-	for child := range strings.FieldsSeq(string(children)) {
+	for child := range strings.FieldsSeq(readSmall(thread + "/children")) {
 		pid, err := strconv.Atoi(child)
 		if err == nil {
 			all = append(all, pid)
 		}
 	}
 	return all
+}
+
+// threadsOf are the folders of a process's threads.
+func threadsOf(pid string) (all []string) {
+	tasks := "/proc/" + pid + "/task"
+	folder, err := os.Open(tasks)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer folder.Close()
+	names, _ := folder.Readdirnames(-1)
+	slices.Sort(names)
+	for _, name := range names {
+		all = append(all, tasks+"/"+name)
+	}
+	return all
+}
+
+// readSmall is what a small file of /proc holds; empty: what it tells of has ended. It is
+// called thousands of times a second, and takes half of the system calls of os.ReadFile.
+func readSmall(file string) string {
+	fd, err := syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer syscall.Close(fd)
+
+	var text [4096]byte
+	n, _ := syscall.Read(fd, text[:])
+	return string(text[:max(0, n)])
 }
 
 // descendants are the children of a process, their children, and so on.
@@ -146,4 +176,15 @@ func (g *Guardian) Close() error {
 		}
 	}
 	return err
+}
+
+// unread reports whether a pipe has bytes that were not read.
+func unread(pipe *os.File) bool {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // an error: it is closed
+	return n > 0
 }

@@ -5,6 +5,7 @@ package program
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"time"
 )
@@ -41,6 +42,9 @@ func (p *Child) Activity() (ran string, waiting bool) { return "", true }
 
 // CPU knows nothing here.
 func (p *Child) CPU() (used time.Duration, known bool) { return 0, false }
+
+// unread is not known here.
+func unread(*os.File) bool { return false }
 
 // A Guardian cannot be had here.
 type Guardian struct{ Mark string }

@@ -153,6 +153,9 @@ func (p *Child) readStderr(l Launch) {
 	p.noteFirst.Do(func() { close(p.firstLine) })
 }
 
+// Unheard reports whether the program has said something that was not read yet.
+func (p *Child) Unheard() bool { return unread(p.outputs[0]) }
+
 // tellLimit is how long Tell waits for a program that does not read.
 const tellLimit = time.Second
 

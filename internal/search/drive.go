@@ -22,6 +22,10 @@ type Options struct {
 	// left out wrongly, and whether other choices are left out from now on. It may be nil.
 	Relearn func() (wrong, changed bool)
 
+	// Beyond ends the levels with more than one preemption and fault together, while the
+	// context's deadline ends the others, too; zero: that ends all.
+	Beyond time.Time
+
 	// ChanceHint says what usually makes clients do something else after the same choices, and
 	// what to try, at the end of ErrChance.
 	ChanceHint string
@@ -184,6 +188,8 @@ func (d *driver) stopped(level cost) string {
 	switch {
 	case d.walk.within(level).schedules == d.Bounds.Schedules:
 		return fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
+	case d.isBeyond(level):
+		return OutOfTime
 	case ended == nil:
 		return ""
 	case !errors.Is(ended, context.DeadlineExceeded):
@@ -195,6 +201,11 @@ func (d *driver) stopped(level cost) string {
 		return OutOfTime
 	}
 	return cause.Error() // whoever has set the deadline says what it is
+}
+
+// isBeyond reports whether the time of Options.Beyond is over, which concerns a level.
+func (d *driver) isBeyond(level cost) bool {
+	return level.faults+level.preemptions > 1 && !d.Beyond.IsZero() && time.Now().After(d.Beyond)
 }
 
 // work has a world play schedules up to those of some cost, until none is left.

@@ -305,3 +305,37 @@ func TestTokens(t *testing.T) {
 		t.Error("a step that cannot be chosen is no error")
 	}
 }
+
+// What is beyond one preemption and fault together ends when its own time is over, and what
+// is below does not.
+func TestTimeForWhatIsBeyond(t *testing.T) {
+	for name, c := range map[string]struct {
+		beyond  time.Time
+		stopped string
+		plays   int // of 6 schedules, 2 have no preemption, 2 have one, and 2 have two
+	}{
+		"no limit": {plays: 6},
+		"later":    {beyond: time.Now().Add(time.Hour), plays: 6},
+		"over":     {beyond: time.Unix(1, 0), stopped: search.OutOfTime, plays: 5},
+	} {
+		w := &letters{times: 2}
+		r, err := search.Drive(t.Context(), search.Options{
+			Program: search.Program{Subject: "letters", Name: "two"},
+			Bounds:  search.Bounds{Preemptions: 2},
+			Worlds:  []search.World{w},
+			Beyond:  c.beyond,
+		})
+		if err != nil || r.Stopped != c.stopped || w.plays != c.plays {
+			t.Errorf("%s: stopped by %q after %d plays, %v; want %q after %d", name, r.Stopped, w.plays, err, c.stopped, c.plays)
+		}
+	}
+}
+
+// A schedule that has to be played again is, in a replay, too.
+func TestReplayPlaysAgain(t *testing.T) {
+	w := &letters{times: 2, never: "ABAB", learns: func(plays int) bool { return plays < 3 }}
+	found, err := search.Replay(search.Program{}, w, []string{"d1", "d2", "d1", "d2"})
+	if err != nil || found.Text != "ABAB" || w.plays != 3 {
+		t.Errorf("%+v after %d plays, %v", found, w.plays, err)
+	}
+}

@@ -71,6 +71,10 @@ func (f *follower) choose(p ChoicePoint) (Choice, error) {
 func Replay(p Program, w World, steps []string) (f Found, err error) {
 	token := &follower{steps: steps}
 	played, err := w.Play(token.choose)
+	for errors.Is(err, ErrAgain) {
+		token = &follower{steps: steps}
+		played, err = w.Play(token.choose)
+	}
 	if err != nil {
 		return f, err
 	}

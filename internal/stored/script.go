@@ -11,8 +11,10 @@ import (
 type Script struct {
 	Name   string `json:"name"` // of the strategy: script:old
 	File   string `json:"file"` // as it was named
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256"` // of the file
 	Text   string `json:"text"`
+	// The text is not the file's: passwords are left out of it.
+	Masked bool `json:"masked,omitempty"`
 }
 
 // NewScript is a script that was read from a file.
@@ -28,4 +30,10 @@ func (s Script) Flag() string {
 }
 
 // String says which script it is: "script:old is old.lua, SHA-256 ...".
-func (s Script) String() string { return s.Name + " is " + s.File + ", SHA-256 " + s.SHA256 }
+func (s Script) String() string {
+	text := s.Name + " is " + s.File + ", SHA-256 " + s.SHA256
+	if s.Masked {
+		text += " (of the file; the text that is stored has no passwords)"
+	}
+	return text
+}

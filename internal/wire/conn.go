@@ -25,6 +25,7 @@ type conn struct {
 	// Guarded by proxy.mu until run has set them.
 	server   net.Conn
 	up, down *stream
+	underway underway
 }
 
 // run passes on what both sides say until the server ends it, or it is cut.
@@ -37,9 +38,12 @@ func (c *conn) run() {
 	if c.proxy.redis {
 		r := &redisConn{
 			conn:     c,
-			commands: bufio.NewReaderSize(c.client, bufferSize),
+			commands: bufio.NewReaderSize(noticedConn{c.client, &c.underway.command}, bufferSize),
 			replies:  bufio.NewReaderSize(c.server, bufferSize),
 		}
+		c.proxy.mu.Lock()
+		c.underway.answers = &r.answers
+		c.proxy.mu.Unlock()
 		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
 

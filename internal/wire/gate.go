@@ -103,6 +103,8 @@ func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 	r.gate.left = len(rest)
 
 	arrived(h)
+	r.underway.command.Store(false)
+	defer r.underway.command.Store(true)
 	select {
 	case <-h.open.Done():
 	case <-r.whole.Done():

@@ -152,6 +152,7 @@ const handshakeTLS = 22 // the first byte of a record of TLS
 
 func (r *redisConn) nextCommand() ([]byte, error) {
 	if r.last {
+		r.underway.command.Store(false)
 		<-r.whole.Done()
 		return nil, errEnd
 	}
@@ -211,6 +212,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 }
 
 func (r *redisConn) nextReply() ([]byte, error) {
+	r.underway.reply.Store(false)
 	if r.passing != nil { // its client has it
 		close(r.passing.answered)
 		r.passing = nil
@@ -221,6 +223,7 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.underway.reply.Store(true)
 
 		trap, command, pushed := r.match(reply)
 		if trap != nil {

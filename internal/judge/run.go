@@ -1,0 +1,190 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// A ProgramResult is what was found of one program.
+type ProgramResult struct {
+	search.Summary
+	// The promises that were put to the test: if they were broken, that would
+	// have been seen.
+	tested  map[string]bool
+	keptOut map[string]string // see world.keptOut
+	kinds   []explore.Fault   // which could happen
+	trusted []string          // see world.opaque
+
+	// The lease that the program was asked for, and the shortest and the longest that it
+	// was seen to have.
+	asked    time.Duration
+	shortest time.Duration
+	longest  time.Duration
+}
+
+// leases says how long leases were.
+func (s ProgramResult) leases() string {
+	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+	return fmt.Sprintf("lease: asked for %s; lasted %s to %s", s.asked, round(s.shortest), round(s.longest))
+}
+
+// lease is the same as it is stored; nil: the program takes no lock, or none was measured.
+func (s ProgramResult) lease() *findings.JudgedLease {
+	if s.longest == 0 {
+		return nil
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Round(time.Millisecond).Milliseconds()) }
+	return &findings.JudgedLease{AskedMS: ms(s.asked), ShortestMS: ms(s.shortest), LongestMS: ms(s.longest)}
+}
+
+// promises are those that the search has put to the test. If all lock as
+// they should though the clock of one is wrong, the lock does not need clocks.
+func (o Options) promises(s ProgramResult) map[string]bool {
+	if setsClock(o.program().Name) && s.tested[exclusive] {
+		return map[string]bool{clockIndependent: true}
+	}
+	return s.tested
+}
+
+// takes is how often the two lock in a schedule.
+const takes = 3
+
+// Run goes through the schedules of one program within bounds. What it finds is
+// no failure. An error says why nothing can be concluded: ErrAdapter where the
+// program is at fault.
+func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
+	o.Bounds.Kinds = o.kinds()
+	o = o.limited()
+	o.tell(search.Summary{})
+
+	err = o.withClock(func(o Options) error {
+		return o.withWorlds(ctx, func(worlds []*world) error {
+			var err error
+			s, err = o.searchBesideControls(ctx, worlds)
+			s.noteLeases(worlds)
+			s.trusted = worlds[0].opaque
+			return err
+		})
+	})
+	return s, err
+}
+
+// noteLeases notes the leases that worlds have measured.
+func (s *ProgramResult) noteLeases(worlds []*world) {
+	s.asked = worlds[0].wantedLease
+	s.shortest = worlds[0].measured
+	for _, w := range worlds {
+		s.shortest = min(s.shortest, w.measured)
+		s.longest = max(s.longest, w.measured)
+	}
+}
+
+// searchBesideControls is search while controls are played: most of both is waiting. A control
+// that does no harm ends the search.
+func (o Options) searchBesideControls(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return o.playControls(ctx) })
+	both.Go(func() (err error) {
+		s, err = o.search(ctx, worlds)
+		return err
+	})
+	return s, both.Wait()
+}
+
+// chanceHint is what usually makes a program do something else after the same choices.
+const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random " +
+	"time, or this machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
+
+// search has worlds go through the schedules.
+func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
+	var all []search.World
+	for _, w := range worlds {
+		all = append(all, w)
+	}
+	if !o.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, o.until)
+		defer cancel()
+	}
+
+	s.Summary, err = search.Drive(ctx, search.Options{
+		Program:    o.program(),
+		Bounds:     o.bounds(),
+		Worlds:     all,
+		Beyond:     o.beyond,
+		ChanceHint: chanceHint,
+
+		Progress:      o.tell,
+		ProgressEvery: o.ProgressEvery,
+		Found: func(f search.Found) {
+			if o.Found != nil {
+				o.Found(o.program().Name, f)
+			}
+		},
+	})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // what was found until then counts
+		s.Stopped = "an interruption"
+		err = nil
+	}
+
+	s.tested = map[string]bool{}
+	s.keptOut = map[string]string{}
+	s.kinds = worlds[0].kinds
+	for _, w := range worlds {
+		maps.Copy(s.tested, w.tested)
+		maps.Copy(s.keptOut, w.keptOut)
+	}
+	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
+	if err == nil && showsNothing {
+		err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
+			"so that nothing can be concluded")
+	}
+	return s, err
+}
+
+// Replay plays the schedule of a token that Run has reported.
+func Replay(ctx context.Context, o Options, token string) (f search.Found, err error) {
+	_, name, steps, err := search.ParseToken(token)
+	if err != nil {
+		return f, err
+	}
+
+	o = o.limited()
+	o.Program = name
+	o.Pairs = 1
+	o.Bounds.Kinds = Kinds()
+	if slices.ContainsFunc(steps, isCancel) {
+		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)
+		o.Bounds.Faults = len(steps)
+	}
+
+	err = o.withClock(func(o Options) error {
+		return o.withWorlds(ctx, func(worlds []*world) error {
+			f, err = search.Replay(o.program(), worlds[0], steps)
+			return err
+		})
+	})
+	f.Token = token
+	return f, err
+}
+
+// bounds are those of the search. Which faults may happen is for a world to know.
+func (o Options) bounds() search.Bounds {
+	return search.Bounds{
+		Preemptions: o.Bounds.Preemptions,
+		Faults:      o.Bounds.Faults,
+		Total:       o.Bounds.Total,
+		Schedules:   o.Bounds.Schedules,
+		Exhaustive:  o.Bounds.Exhaustive,
+	}
+}
