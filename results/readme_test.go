@@ -177,7 +177,7 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 
 	kept, broken := judgedLocks(t)
 	inSentence(t, readme,
-		"locks made with %s keep the promises that were tested; %s, wrong on purpose, does not.", kept, broken)
+		"locks made with %s keep the promises that were tested; %s do not.", kept, broken)
 
 	verdicts := map[runs.Judgment][]string{}
 	for _, c := range book.Claims {

@@ -59,6 +59,7 @@ func ofJudged(p reference.JudgedProgram, found *findings.Explorations) *view.Doc
 	d := &view.Doc{
 		Title: fmt.Sprintf("judged: %s (%s)", p.Name, p.Library),
 		Facts: []string{
+			"how it was opened: " + p.Opened,
 			"the program: " + found.Searches[0].Scheme,
 			"its schedules, in marketsim's repository: marketsim report results/judged/" + p.Name,
 		},

@@ -53,6 +53,7 @@ type JudgedProgram struct {
 	Name     string // of its folder in results/judged
 	Names    []string
 	Library  string // what it is made with, and in which version
+	Opened   string // how, and what of it was set otherwise than its documentation tells
 	Explored string // what was found, as explored.json has it
 }
 
@@ -62,7 +63,7 @@ func JudgedPrograms() (all []JudgedProgram) {
 	for _, row := range rowsOf(string(programs)) {
 		found, _ := results.Judged.ReadFile(path.Join("judged", row[0], "explored.json"))
 		all = append(all, JudgedProgram{
-			Name: row[0], Names: strings.Split(row[1], ";"), Library: row[2], Explored: string(found),
+			Name: row[0], Names: strings.Split(row[1], ";"), Library: row[2], Opened: row[3], Explored: string(found),
 		})
 	}
 	return all

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+// A redsyncLock is a mutex of redsync on one server, with go-redis as it is by default.
+type redsyncLock struct {
+	settings
+	redsync *redsync.Redsync
+	options []redsync.Option
+	extends bool // while it is held, as its documentation leaves to the caller
+
+	mutex  *redsync.Mutex // of the last acquisition
+	ending func()         // ends its extensions
+}
+
+func newRedsync(s settings) (library, error) { return openRedsync(s, false), nil }
+
+func newRedsyncFailFast(s settings) (library, error) {
+	return openRedsync(s, false, redsync.WithFailFast(true)), nil
+}
+
+func newRedsyncExtends(s settings) (library, error) { return openRedsync(s, true), nil }
+
+func newRedsyncSetNXExtends(s settings) (library, error) {
+	return openRedsync(s, true, redsync.WithSetNXOnExtend()), nil
+}
+
+func openRedsync(s settings, extends bool, options ...redsync.Option) *redsyncLock {
+	server := redis.NewClient(&redis.Options{Addr: s.address})
+	options = append(options,
+		redsync.WithExpiry(s.lease),
+		redsync.WithTimeoutFactor(0.4), // as long as by default, when a lease is eight seconds
+		redsync.WithRetryDelay(s.retry),
+		redsync.WithTries(int(waitLeases*s.lease/s.retry)),
+	)
+	return &redsyncLock{
+		settings: s,
+		redsync:  redsync.New(goredis.NewPool(server)),
+		options:  options,
+		extends:  extends,
+	}
+}
+
+func (l *redsyncLock) acquire(ctx context.Context, name string) error {
+	mutex := l.redsync.NewMutex(l.prefix+name, l.options...)
+	err := mutex.LockContext(ctx)
+	if errors.As(err, new(*redsync.ErrTaken)) {
+		return errTimeout
+	}
+	if err != nil {
+		return err
+	}
+
+	l.mutex, l.ending = mutex, func() {}
+	if l.extends {
+		l.ending = l.extend(mutex)
+	}
+	return nil
+}
+
+// extend extends a mutex each third of its lease, until it is lost or what it returns is called.
+func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			select {
+			case <-time.After(l.lease / 3):
+			case <-ctx.Done():
+				return
+			}
+			if extended, _ := mutex.ExtendContext(ctx); !extended {
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		ended.Wait()
+	}
+}
+
+func (l *redsyncLock) release(ctx context.Context) (said string, err error) {
+	l.ending()
+	released, err := l.mutex.UnlockContext(ctx)
+	lost := errors.Is(err, redsync.ErrLockAlreadyExpired) || errors.As(err, new(*redsync.ErrTaken))
+	switch {
+	case released:
+		return "released", nil
+	case lost:
+		return "lost", nil
+	}
+	return "", err
+}
