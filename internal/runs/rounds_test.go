@@ -76,7 +76,8 @@ func TestNames(t *testing.T) {
 		Arrivals: result.ConstantArrivals,
 	}}
 	on := result.Point{Strategy: "fine#2", Server: "valkey", Mix: p.Mix}
-	if on.Subject() != "fine on valkey#2" || on.Name() != "fine on valkey#2 0x8" || on.Place() != "0x8" || on.Spec() != "fine" {
+	if on.Subject() != "fine on valkey#2" || on.Name() != "fine on valkey#2 0x8" || on.Place() != "0x8" ||
+		on.Spec() != "fine" {
 		t.Errorf("on a server it is named %q, of %q", on.Name(), on.Subject())
 	}
 
