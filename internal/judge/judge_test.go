@@ -386,8 +386,8 @@ func TestBadAdapters(t *testing.T) {
 		"lost":     `said "lost" 5 times, though nobody else takes that lock`,
 		"no lease": "the lock has no lease, or one that who waits prolongs, or one that does not follow " +
 			"LOCK_TTL_MS = 500. Without",
-		"TLS":      "it has asked for TLS, and is given a single server without TLS",
-		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
+		"TLS":     "it has asked for TLS, and is given a single server without TLS",
+		"CLUSTER": "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
 	} {
 		o := options(t, kind, explore.Bounds{})
 		o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
