@@ -173,7 +173,8 @@ func TestScriptsWithoutPasswords(t *testing.T) {
 	if got.Text != "return '"+masked+"'" || got.SHA256 != with.SHA256 || !got.Masked {
 		t.Errorf("stored is %+v", got)
 	}
-	if !strings.HasSuffix(got.String(), "(of the file; the text that is stored has no passwords)") {
+	const note = "(of the file; the text that is stored has no passwords)"
+	if !strings.HasSuffix(got.String(), note) {
 		t.Errorf("it is told as %q", got)
 	}
 	if all[1] != without || strings.Contains(all[1].String(), "(") {

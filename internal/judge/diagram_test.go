@@ -67,7 +67,9 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 	}
 
 	var known []string
-	for _, request := range []string{"set k v", "set k v nx", "set k v xx", "set k v get", "set k v nx get", "set k v keepttl", "set l v"} {
+	for _, request := range []string{
+		"set k v", "set k v nx", "set k v xx", "set k v get", "set k v nx get", "set k v keepttl", "set l v",
+	} {
 		known = append(known, identityOf(request))
 	}
 	slices.Sort(known)

@@ -24,8 +24,9 @@ import (
 //     does not.
 //
 // So an idle client does nothing by itself, but what a timer has it do, which comes when
-// time passes: that, too, happens only when nobody has anything else to do. If the detector is wrong nevertheless, a schedule does not
-// come to the point that it is for, which the search notices, and plays it again.
+// time passes: that, too, happens only when nobody has anything else to do. If the detector
+// is wrong nevertheless, a schedule does not come to the point that it is for, which the
+// search notices, and plays it again.
 //
 // A client that asks what it has asked before, although nothing has changed since, waits,
 // too: it polls. To let its request through is not worth a choice, as the answer will be

@@ -43,8 +43,12 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 		if setsClock(name) { // its programs need not run beside
 			failed = errors.Join(failed, o.pool.close())
 		}
-		one := o.only(name, n, o.Within-time.Since(began))
-		searched, err := one.runWithLease(ctx, res)
+		left := o.Within - time.Since(began)
+		one := o.only(name, n, left)
+		searched, err := unbegun(), error(nil)
+		if n == 0 || o.Within == 0 || left > 0 {
+			searched, err = one.runWithLease(ctx, res)
+		}
 		if err != nil && ctx.Err() != nil && !errors.Is(err, errClock) {
 			err = errors.New("an interruption came first")
 		}
@@ -75,6 +79,11 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 		res.Notes = append(res.Notes, found.trustNote(res.Promises)...)
 	}
 	return res, failed
+}
+
+// unbegun is what was found of a program for which no time was left: nothing.
+func unbegun() ProgramResult {
+	return ProgramResult{Summary: search.Summary{Stopped: search.OutOfTime}, kinds: Kinds()}
 }
 
 // share is the part of the time that is left which the first of some programs may have. The
@@ -113,7 +122,7 @@ const (
 )
 
 // only is the search of one program, the n-th, which may take its share of the time, and to
-// come to the floor of kept half of what the others have: what it leaves is for those that
+// come to the floor of kept a part of what the others have: what it leaves is for those that
 // follow. Controls are played beside the first.
 func (o Options) only(name string, n int, left time.Duration) Options {
 	o.Program = name
@@ -127,8 +136,12 @@ func (o Options) only(name string, n int, left time.Duration) Options {
 		}
 		o.within = o.Within
 		own := share(o.programs()[n:], left)
+		lent := (left - own) / 4
+		if n == 0 { // it has the most to play
+			lent *= 2
+		}
 		o.beyond = time.Now().Add(own)
-		o.Within = max(1, own+(left-own)/2)
+		o.Within = max(1, own+lent)
 		o = o.limited()
 	}
 

@@ -93,34 +93,62 @@ func (w *world) warmUp(c *client) (err error) {
 	return err
 }
 
-// mostLost is how often a client may lose its lock in a row while nobody interferes.
-const mostLost = 5
+// mostTries is how often a client is asked to lock while nobody interferes.
+const mostTries = 5
 
-// lockOnce has a client take a lock of its own and release it. One that has lost it meanwhile
-// is asked again: the machine may have stood still for a lease. By a clock that is wrong the
-// lease may end at once, which is for the search to find.
+// lockOnce has a client take a lock of its own and release it. One that fails, or has lost its
+// lock meanwhile, is asked again: the machine may have stood still for a lease, or for the
+// time-out of a connection.
 func (w *world) lockOnce(c *client) error {
-	for range mostLost {
-		acquire := program.Acquire("rehearsal" + rand.Text())
-		err := w.expect(c, w.limit(program.StartLimit), program.Acquired, acquire)
-		if err != nil {
+	for n := 1; ; n++ {
+		request, failed, err := w.tryToLock(c)
+		if err != nil || failed == nil {
 			return err
 		}
+		if n == mostTries {
+			return c.wrong(request, failed)
+		}
+	}
+}
 
-		answer, err := w.ask(c, w.limit(program.AnswerLimit), program.Release)
-		switch {
-		case err != nil:
-			return err
-		case answer.Word() == program.Lost && !setsClock(w.program):
-			continue
-		}
-		if err := answer.Expect(releasesOwn + " " + program.Lost); err != nil {
-			return c.wrong(program.Release, err)
-		}
-		return nil
+// tryToLock is lockOnce without another try. It returns which request has failed, and how; an
+// error is for good. By a clock that is wrong the lease may end at once, which is for the
+// search to find.
+func (w *world) tryToLock(c *client) (request string, failed, err error) {
+	request = program.Acquire("rehearsal" + rand.Text())
+	answer, err := w.ask(c, w.limit(program.StartLimit), request)
+	if err == nil {
+		failed, err = c.judgeAnswer(request, program.Acquired, answer)
+	}
+	if err != nil || failed != nil {
+		return request, failed, err
 	}
 
-	return c.wrong(program.Release, &lostInRehearsal{lease: w.wantedLease})
+	request = program.Release
+	answer, err = w.ask(c, w.limit(program.AnswerLimit), request)
+	switch {
+	case err != nil:
+		return request, nil, err
+	case answer.Word() == program.Lost && setsClock(w.program):
+		return request, nil, nil
+	case answer.Word() == program.Lost:
+		return request, &lostInRehearsal{lease: w.wantedLease}, nil
+	}
+	failed, err = c.judgeAnswer(request, releasesOwn, answer)
+	return request, failed, err
+}
+
+// judgeAnswer returns how a client has failed that answers "error", and an error for any other
+// answer than the words.
+func (c *client) judgeAnswer(request, words string, answer program.Output) (failed, err error) {
+	wrong := answer.Expect(words)
+	switch {
+	case wrong == nil:
+		return nil, nil
+	case !answer.Ended && answer.Word() == "error":
+		return wrong, nil
+	}
+	return nil, c.wrong(request, wrong)
 }
 
 // A lostInRehearsal is the error of a client that loses its lock again and again though nobody
@@ -130,7 +158,7 @@ type lostInRehearsal struct{ lease time.Duration }
 // Error names the machine, which may be the cause.
 func (e *lostInRehearsal) Error() string {
 	text := fmt.Sprintf("said %q %d times, though nobody else takes that lock: its lease, of LOCK_TTL_MS = %d, has "+
-		"run out, or its release is wrong", program.Lost, mostLost, e.lease.Milliseconds())
+		"run out, or its release is wrong", program.Lost, mostTries, e.lease.Milliseconds())
 	if l := machineLoad(); l != nil {
 		text += fmt.Sprintf("; on this machine on average %.0f processes want to run on %d cores", l.Average, l.Cores)
 	}
@@ -213,7 +241,7 @@ type noLease struct {
 // Error says what was seen, and what helps.
 func (e *noLease) Error() string {
 	return fmt.Sprintf("%v: a holder was stopped, and in %s the other did not get in: "+
-		"the lock has no lease, or one that does not follow LOCK_TTL_MS = %d. "+
+		"the lock has no lease, or one that who waits prolongs, or one that does not follow LOCK_TTL_MS = %d. "+
 		"Without a lease a holder that dies keeps all others out for good, and judge says no "+
 		"more of such a lock: set the expiry in the command that takes it, SET key token NX PX ms",
 		ErrAdapter, e.waited.Round(100*time.Millisecond), e.lease.Milliseconds())

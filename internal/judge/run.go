@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -90,15 +88,26 @@ func (s *ProgramResult) noteLeases(worlds []*world) {
 }
 
 // searchBesideControls is search while controls are played: most of both is waiting. A control
-// that does no harm ends the search.
-func (o Options) searchBesideControls(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return o.playControls(ctx) })
-	both.Go(func() (err error) {
-		s, err = o.search(ctx, worlds)
-		return err
-	})
-	return s, both.Wait()
+// that does no harm ends the search, and is the error whatever came of that. An interruption
+// ends both, and is no failure of a control.
+func (o Options) searchBesideControls(ctx context.Context, worlds []*world) (ProgramResult, error) {
+	searching, end := context.WithCancel(ctx)
+	defer end()
+	controlled := make(chan error, 1)
+	go func() {
+		err := o.playControls(ctx)
+		if err != nil {
+			end()
+		}
+		controlled <- err
+	}()
+
+	s, err := o.search(searching, worlds)
+	failed := <-controlled
+	if failed != nil && ctx.Err() == nil {
+		return s, failed
+	}
+	return s, err
 }
 
 // chanceHint is what usually makes a program do something else after the same choices.

@@ -36,6 +36,9 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for _, w := range p.worlds {
 		w.begin(o.Program)
 	}

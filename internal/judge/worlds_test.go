@@ -50,6 +50,19 @@ func TestTimeBelowTheFloor(t *testing.T) {
 	}
 }
 
+// A program for which no time was left is below the floor, and time may reach it.
+func TestProgramsWithoutTime(t *testing.T) {
+	for _, name := range []string{works, clockAhead} {
+		o := Options{Program: name, within: time.Minute}
+		o.Bounds.Preemptions = 1
+		o.Bounds.Faults = 1
+		left := o.belowFloor(unbegun())
+		if left.why != "stopped after 0 schedules" || left.within <= time.Minute {
+			t.Errorf("%s: %+v", name, left)
+		}
+	}
+}
+
 // A schedule in which a client was not idle in time is played again, a few times in a row:
 // then it is the client that is never idle.
 func TestSchedulesThatArePlayedAgain(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 // A Script is one of the user's that took part as a strategy: what is stored says exactly
 // which.
 type Script struct {
-	Name   string `json:"name"` // of the strategy: script:old
-	File   string `json:"file"` // as it was named
+	Name   string `json:"name"`   // of the strategy: script:old
+	File   string `json:"file"`   // as it was named
 	SHA256 string `json:"sha256"` // of the file
 	Text   string `json:"text"`
 	// The text is not the file's: passwords are left out of it.

@@ -69,12 +69,27 @@ func (s *scriptedServer) settles(after string) {
 	}
 }
 
-// wantUnderway checks that something is on its way.
-func (s *scriptedServer) wantUnderway(while string) {
+// stays checks that something is on its way, and does not come to its end by itself.
+func (s *scriptedServer) stays(while string) {
 	s.Helper()
-	if !s.gate.Underway() {
-		s.Errorf("nothing is on its way while %s", while)
+	const looks = 30
+	for n := range looks {
+		if !s.gate.Underway() {
+			s.Fatalf("look %d: nothing is on its way while %s", n, while)
+		}
+		time.Sleep(time.Millisecond)
 	}
+}
+
+// begins waits until something is on its way, which then stays.
+func (s *scriptedServer) begins(while string) {
+	s.Helper()
+	for end := time.Now().Add(soon); !s.gate.Underway(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("nothing is on its way while %s", while)
+		}
+	}
+	s.stays(while)
 }
 
 // A connection that waits for the server, and a command whose reply comes by itself, are on
@@ -85,13 +100,13 @@ func TestUnderway(t *testing.T) {
 	s.settles("the start")
 
 	s.connect()
-	s.wantUnderway("the gate connects to the server")
+	s.begins("the gate connects to the server")
 	s.admit <- true
 	s.settles("it has connected")
 
 	s.sends("PING")
 	s.reaches("PING")
-	s.wantUnderway("the reply to PING is awaited")
+	s.stays("the reply to PING is awaited")
 	testkit.Must(io.WriteString(s.ours, "+PONG\r\n"))(t)
 	s.settles("the reply")
 
