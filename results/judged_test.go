@@ -133,6 +133,7 @@ var pictured = map[string]verify.Harm{
 	"get-then-del":      verify.FreedAnothers,
 	"redis-py":          verify.Outlived,
 	"redis-py-watch":    verify.ToldNo,
+	"rueidislock":       verify.LockedOut,
 	"symfony-semaphore": verify.TwoHolders,
 }
 
@@ -167,7 +168,7 @@ func judgedLocks(t *testing.T) (kept, broken string) {
 	}
 	names := strings.NewReplacer(
 		"laravel", "Laravel", "symfony-lock", "Symfony's lock", "symfony-semaphore", "Symfony's semaphore",
-		"redis-py-asyncio", "redis-py for asyncio",
+		"redis-py-asyncio", "redis-py for asyncio", "redsync-setnx-extends", "redsync with SETNX on extend",
 	)
 	return names.Replace(and(told[true])), names.Replace(and(told[false]))
 }
