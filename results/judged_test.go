@@ -28,7 +28,8 @@ func TestJudgedInPages(t *testing.T) {
 	var promises, bounds strings.Builder
 	promises.WriteString("| library | " + strings.Join(testedPromises, " | ") + " | harm |\n" +
 		"|:--" + strings.Repeat("|:-:", len(testedPromises)) + "|:--|\n")
-	bounds.WriteString("| row | opened | command | lease | schedules by program | processes |\n|:--|:--|:--|:--|:--|--:|\n")
+	bounds.WriteString("| row | opened | command | lease | schedules by program | processes |\n" +
+		"|:--|:--|:--|:--|:--|--:|\n")
 	for _, program := range reference.JudgedPrograms() {
 		found := testkit.Must(findings.ReadExplorations(strings.NewReader(program.Explored)))(t)
 		fmt.Fprintf(&promises, "| %s (%s) | %s | %s |\n", program.Name, program.Library,

@@ -85,7 +85,11 @@ func (l *losing) dial(ctx context.Context, address string) (net.Conn, error) {
 func openLocker(t *testing.T, o rueidis.ClientOption) rueidislock.Locker {
 	t.Helper()
 	o.InitAddress, o.ForceSingleClient = []string{serverAddress(t)}, true
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: o, KeyMajority: 1, TryNextAfter: time.Second})
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: o,
+		KeyMajority:  1,
+		TryNextAfter: time.Second,
+	})
 	succeeds(t, err)
 	return locker
 }
@@ -155,7 +159,7 @@ func TestGoZeroLastsForHalfASecond(t *testing.T) {
 	}
 }
 
-// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and released meanwhile, and does not
+// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and released, and does not
 // tell; without it the loss is told.
 func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	server := openServer(t)
@@ -183,7 +187,7 @@ func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	}
 }
 
-// Where the context of a take of redsync ends before its reply has come, what it has taken is given back under the
+// If the context of a take of redsync ends before its reply has come, what it has taken is given back under the
 // context that has ended, which is to say not at all: the key stays until its lease ends.
 func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	server := openServer(t)
@@ -204,9 +208,9 @@ func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	}
 }
 
-// A take of rueidislock is given up if it is not answered within TryNextAfter, 20 ms by default, or before its lease has
-// ended. What it may have taken is given back. Then WithContext waits for word that the key has changed, and what its own
-// client does to it is none: it waits for a lock that is free, and that another client takes meanwhile.
+// A take of rueidislock is given up if it is not answered within TryNextAfter, 20 ms by default, or before its
+// lease has ended. What it may have taken is given back. Then WithContext waits for word that the key has changed,
+// and what its own client does to it is none: it waits for a lock that is free, and that another client takes.
 func TestRueidislockWaitsForALockThatIsFree(t *testing.T) {
 	for name, option := range map[string]rueidislock.LockerOption{
 		"an answer later than TryNextAfter": {},
