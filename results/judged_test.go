@@ -28,7 +28,8 @@ func TestJudgedInPages(t *testing.T) {
 	var promises, bounds strings.Builder
 	promises.WriteString("| library | " + strings.Join(testedPromises, " | ") + " | harm |\n" +
 		"|:--" + strings.Repeat("|:-:", len(testedPromises)) + "|:--|\n")
-	bounds.WriteString("| row | opened | command | lease | schedules by program | processes |\n|:--|:--|:--|:--|:--|--:|\n")
+	bounds.WriteString("| row | opened | command | lease | schedules by program | processes |\n" +
+		"|:--|:--|:--|:--|:--|--:|\n")
 	for _, program := range reference.JudgedPrograms() {
 		found := testkit.Must(findings.ReadExplorations(strings.NewReader(program.Explored)))(t)
 		fmt.Fprintf(&promises, "| %s (%s) | %s | %s |\n", program.Name, program.Library,
@@ -133,6 +134,7 @@ var pictured = map[string]verify.Harm{
 	"get-then-del":      verify.FreedAnothers,
 	"redis-py":          verify.Outlived,
 	"redis-py-watch":    verify.ToldNo,
+	"rueidislock":       verify.LockedOut,
 	"symfony-semaphore": verify.TwoHolders,
 }
 
@@ -152,24 +154,32 @@ func picture(t *testing.T, name string, found *findings.Explorations) {
 	rewrite(t, file, text(t, file), drawn.String())
 }
 
-// judgedLocks are the locks that were found to keep their promises, and those
-// that were not.
-func judgedLocks(t *testing.T) (kept, broken string) {
+// judgedLocks are the locks that were found to keep their promises, those that were not, and
+// the libraries' own in which a client that was stopped works beside the next holder.
+func judgedLocks(t *testing.T) (kept, broken, overtaken string) {
 	t.Helper()
 	told := map[bool][]string{}
+	var late []string
 	for _, path := range glob(t, "judged/*/explored.json") {
 		found := testkit.Must(findings.ReadExplorations(strings.NewReader(text(t, path))))(t)
-		isLock := len(found.Promises) > 0
-		if isLock {
-			sound := len(found.Broken()) == 0
-			told[sound] = append(told[sound], filepath.Base(filepath.Dir(path)))
+		if len(found.Promises) == 0 {
+			continue // a purchase
+		}
+		name := filepath.Base(filepath.Dir(path))
+		sound := len(found.Broken()) == 0
+		told[sound] = append(told[sound], name)
+
+		outlives := func(e findings.Exploration) bool { return e.Harm == verify.Outlived }
+		isOurs := name == "get-then-del" || name == "node-redis" || name == "redis-rb"
+		if slices.ContainsFunc(found.Searches, outlives) && !isOurs && !strings.Contains(name, "-extends") {
+			late = append(late, name)
 		}
 	}
 	names := strings.NewReplacer(
 		"laravel", "Laravel", "symfony-lock", "Symfony's lock", "symfony-semaphore", "Symfony's semaphore",
-		"redis-py-asyncio", "redis-py for asyncio",
+		"redis-py-asyncio", "redis-py for asyncio", "redsync-setnx-extends", "redsync with SETNX on extend",
 	)
-	return names.Replace(and(told[true])), names.Replace(and(told[false]))
+	return names.Replace(and(told[true])), names.Replace(and(told[false])), names.Replace(and(late))
 }
 
 // and is a list as a sentence has it.

@@ -175,7 +175,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 	harmed, sound := paused(t)
 	inSentence(t, readme, "Seen with %s; not seen with %s.", harmed, sound)
 
-	kept, broken := judgedLocks(t)
+	kept, broken, overtaken := judgedLocks(t)
+	inSentence(t, readme, "In the same way two clients work at once under the locks of %s themselves.", overtaken)
 	inSentence(t, readme,
 		"locks made with %s keep the promises that were tested; %s do not.", kept, broken)
 

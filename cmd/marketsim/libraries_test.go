@@ -27,7 +27,7 @@ func TestListKnowsLibraries(t *testing.T) {
 			"marketsim's name for that: set-px:lost-reply=kept\n",
 			"all that breaks it: marketsim list set-px:lost-reply=kept\n",
 			"judged: redis-py (redis-py 4.3.4)\n", "judged: redis-py-watch", "judged: redis-py-script",
-			"clock-independent   kept", "fenced              unchecked", "BROKEN PROMISE",
+			"clock-independent          kept", "fenced                     not offered", "BROKEN PROMISE",
 		},
 		"Laravel":      {"library Laravel Cache::lock\n", "library Laravel Cache::lock without seconds\n", "judged: laravel"},
 		"phpredis":     {"judged: laravel", "judged: symfony"},

@@ -85,7 +85,11 @@ func (l *losing) dial(ctx context.Context, address string) (net.Conn, error) {
 func openLocker(t *testing.T, o rueidis.ClientOption) rueidislock.Locker {
 	t.Helper()
 	o.InitAddress, o.ForceSingleClient = []string{serverAddress(t)}, true
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: o, KeyMajority: 1, TryNextAfter: time.Second})
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: o,
+		KeyMajority:  1,
+		TryNextAfter: time.Second,
+	})
 	succeeds(t, err)
 	return locker
 }
@@ -155,7 +159,7 @@ func TestGoZeroLastsForHalfASecond(t *testing.T) {
 	}
 }
 
-// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and released meanwhile, and does not
+// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and released, and does not
 // tell; without it the loss is told.
 func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	server := openServer(t)
@@ -183,7 +187,7 @@ func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	}
 }
 
-// Where the context of a take of redsync ends before its reply has come, what it has taken is given back under the
+// If the context of a take of redsync ends before its reply has come, what it has taken is given back under the
 // context that has ended, which is to say not at all: the key stays until its lease ends.
 func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	server := openServer(t)
@@ -204,31 +208,35 @@ func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	}
 }
 
-// A take of rueidislock that is not answered within TryNextAfter, 20 ms by default, is given up, and what it may have
-// taken is given back. Then WithContext waits for word that the key has changed, and its own deletion is none: it waits
-// for a lock that is free, and that another client takes meanwhile.
+// A take of rueidislock is given up if it is not answered within TryNextAfter, 20 ms by default, or before its
+// lease has ended. What it may have taken is given back. Then WithContext waits for word that the key has changed,
+// and what its own client does to it is none: it waits for a lock that is free, and that another client takes.
 func TestRueidislockWaitsForALockThatIsFree(t *testing.T) {
-	server := openServer(t)
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{ // as its README tells
-		ClientOption:   rueidis.ClientOption{InitAddress: []string{serverAddress(t)}},
-		KeyMajority:    1,
-		NoLoopTracking: true,
-	})
-	succeeds(t, err)
-	defer locker.Close()
+	for name, option := range map[string]rueidislock.LockerOption{
+		"an answer later than TryNextAfter": {},
+		"an answer later than the lease":    {TryNextAfter: time.Minute, KeyValidity: 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := openServer(t)
+			option.ClientOption = rueidis.ClientOption{InitAddress: []string{serverAddress(t)}}
+			option.KeyMajority, option.NoLoopTracking = 1, true // as its README tells
+			locker, err := rueidislock.NewLocker(option)
+			succeeds(t, err)
+			defer locker.Close()
 
-	succeeds(t, server.Do(t.Context(), "CLIENT", "PAUSE", 500, "ALL").Err())
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-	defer stop()
-	_, free, err := locker.WithContext(ctx, "a")
-	if err == nil {
-		free()
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the lock is told to be taken: %v", err)
-	}
-	taken := server.SetNX(t.Context(), "rueidislock:0:a", "another", time.Minute).Val()
-	if !taken {
-		t.Error("the lock is not free")
+			succeeds(t, server.Do(t.Context(), "CLIENT", "PAUSE", 500, "ALL").Err())
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+			defer stop()
+			_, free, err := locker.WithContext(ctx, "a")
+			if err == nil {
+				free()
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the lock is told to be taken: %v", err)
+			}
+			if !server.SetNX(t.Context(), "rueidislock:0:a", "another", time.Minute).Val() {
+				t.Error("the lock is not free")
+			}
+		})
 	}
 }

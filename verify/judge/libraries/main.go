@@ -1,6 +1,6 @@
 // This program takes locks of other people's libraries, for marketsim judge: its argument says which library.
 //
-//	go build -o /tmp/lock . && marketsim judge -- /tmp/lock rueidislock
+//	go build -o /tmp/library-program . && marketsim judge -- /tmp/library-program rueidislock
 //
 // It is a module of its own, so that nobody who uses marketsim links these libraries. Each library is opened as its
 // documentation tells; where something else is set, the name of the lock says so.

@@ -1,7 +1,7 @@
 # Shows on the redis-server of REDIS_HOST and REDIS_PORT that a release of redis-py's Lock that fails cannot be repeated:
 # the lock forgets its token before it asks the server. By default it has no lease, so that it stays locked for good.
-# The same through dogpile.cache's mutex, which has it from there, and with redis-py's asyncio Lock. Ends with 0
-# if all was seen, and with 3 if not.
+# The same through dogpile.cache's mutex, which has it from there, and with redis-py's asyncio Lock. tooz's lock repeats it by
+# itself, says that it was lost, and stays locked for its lease. Ends with 0 if all was seen, and with 3 if not.
 import asyncio
 import os
 import socket
@@ -106,7 +106,25 @@ def dogpile():
     shows("dogpile.cache's mutex, as it is by default", "_lock" + key, first, second)
 
 
+def tooz():
+    from tooz import coordination
+
+    proxy = Proxy()
+    coordinator = coordination.get_coordinator(f"redis://127.0.0.1:{proxy.port}?lock_timeout=30", b"member")
+    coordinator.start()
+    lock = coordinator.get_lock(uuid.uuid4().hex.encode())
+    lock.acquire()
+    proxy.cuts = True
+    # It calls redis-py's release again itself, and says what that says.
+    answer = told("tooz's lock: release, whose connection breaks", lock.release)
+    lease = server.pttl(lock.name)
+    print(f"tooz's lock: is told to be {'held' if lock.acquired else 'free'}, and the key stays for {lease} ms")
+    server.delete(lock.name)
+    seen.append(answer == "False" and not lock.acquired and lease > 0)
+
+
 redis_py()
 asyncio.run(redis_py_asyncio())
 dogpile()
+tooz()
 sys.exit(0 if all(seen) else 3)
