@@ -28,7 +28,7 @@ func lateEnds(p script, b Bounds, every bool) (ends, *Report, error) {
 // as the key is there, and later not; in the second one it is given up early and does nothing.
 func TestLateRequestsThatComeToNothing(t *testing.T) {
 	planted := []script{
-		{clients: [][]op{{"append", "set-nx", "delete", "get"}, {"get"}}},
+		{clients: [][]op{{"append", "set-nx", "delete", "get"}, {"append"}}},
 		{clients: [][]op{{"append", "set-nx", "get", "append", "get"}, {"get", "get"}}},
 	}
 	fewer := 0
