@@ -37,7 +37,7 @@ type explorer struct {
 
 	// In tests:
 	leftOut      string // a part of states
-	everyArrival bool   // late requests come at all points, also where they passed: see passes
+	everyArrival bool   // late requests come at all points, see passes
 	everyPoll    bool   // what is asked again is a choice each time
 
 	realTime int64                 // when the schedule that is played began, in nanoseconds

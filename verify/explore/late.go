@@ -65,7 +65,8 @@ const mostRehearsed = 20_000
 
 // dataCommands are those that do nothing but answer, and change what is stored. Others tell
 // somebody something, wait, draw, or change what a connection is in the middle of.
-var dataCommands = strings.Fields(`eval evalsha time type exists ttl pttl expire pexpire expireat pexpireat persist del unlink
+var dataCommands = strings.Fields(`
+	eval evalsha time type exists ttl pttl expire pexpire expireat pexpireat persist del unlink
 	get set setnx setex psetex getset getdel getex mget mset append strlen incr incrby decr decrby
 	hget hmget hgetall hexists hlen hset hsetnx hincrby hdel
 	lindex llen lrange lpush rpush lpop rpop lrem lset ltrim
