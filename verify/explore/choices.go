@@ -18,15 +18,16 @@ func (e *explorer) options(w *world) []search.Choice {
 	options, independent := e.deliveries(w)
 	if len(options) > 0 { // somebody can go on
 		if !independent {
-			options = slices.Concat(options, w.wakes(1), w.arrivals())
+			options = slices.Concat(options, w.wakes(1), e.arrivals(w, false))
 			options = append(options, e.within(w, w.stayLate())...)
 		}
 		return slices.Concat(options, e.within(w, w.laterBegins()), e.serverFaults(w), e.betweenRequests(w))
 	}
 
-	options = slices.Concat(w.wakes(1), w.arrivals())
 	waitsForTimer := func(c *client) bool { return c.alive() && c.paused.IsZero() }
-	if len(options) > 0 && slices.ContainsFunc(w.clients, waitsForTimer) {
+	timers := slices.ContainsFunc(w.clients, waitsForTimer)
+	options = slices.Concat(w.wakes(1), e.arrivals(w, !timers))
+	if (len(options) > 0 || w.anyDelayed()) && timers {
 		options = append(options, search.Choice{What: search.TimePass})
 	}
 	return append(options, e.inQuiet(w, options)...)
@@ -213,17 +214,6 @@ func (w *world) wakes(leases time.Duration) (options []search.Choice) {
 	for i, c := range w.clients {
 		if !c.paused.IsZero() && !c.paused.After(since) {
 			options = append(options, search.Choice{What: search.Wake, N: i})
-		}
-	}
-	return options
-}
-
-// arrivals are the choices to let a late request arrive: those of different
-// connections arrive in any order.
-func (w *world) arrivals() (options []search.Choice) {
-	for i := range w.clients {
-		for at := range w.delayed(i) {
-			options = append(options, search.Choice{What: search.Arrive, N: i, At: at})
 		}
 	}
 	return options

@@ -26,18 +26,26 @@ import (
 // draws follows from the step, and not from what others have drawn before.
 type chance struct {
 	tokens *seeded
-	begins int64           // the seed of the step
+	step   stepID          // in which somebody may draw now
 	first  map[int64]int64 // what is drawn first from math/rand, by the seed
 
 	// To seed math/rand takes longer than most steps, in most of which nobody draws from it. In
-	// a search it is seeded for these alone: they are known by their seeds, and nil is every
-	// step. In all others it gives what plain says, as long as nobody draws: if somebody does,
+	// a search it is seeded for these alone: they are known from earlier schedules, and nil is
+	// every step. In all others it gives what plain says, as long as nobody draws: if somebody does,
 	// the schedule has to be played again.
-	draws     map[int64]bool
+	draws     map[stepID]bool
 	plain     []int64
 	looked    int  // how many of plain have come; notPlain: the step was seeded
 	surprised bool // somebody has drawn in another step than these
 	surprises int  // how many schedules in a row were so
+}
+
+// A stepID is what a step is known by: its seed, and whether something else than a delivery
+// makes it. Clients draw when they send again what was lost, and seldom else. Another request
+// is lost in each schedule: known by seeds alone, soon all steps were some in which they draw.
+type stepID struct {
+	seed    int64
+	strikes bool
 }
 
 // mostSurprises is how many schedules in a row may have to be played again. Clients that draw
@@ -75,8 +83,8 @@ func (c *chance) without() (restore func()) {
 	}
 }
 
-// seed begins a step.
-func (c *chance) seed(of, which, count int) {
+// seed begins a step. What is drawn in it does not depend on whether it strikes.
+func (c *chance) seed(of, which, count int, strikes bool) {
 	c.look()
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], uint64(of))
@@ -85,10 +93,10 @@ func (c *chance) seed(of, which, count int) {
 	c.tokens.begin(seed)
 
 	sum := sha256.Sum256(seed[:])
-	c.begins = int64(binary.LittleEndian.Uint64(sum[:]))
+	c.step = stepID{seed: int64(binary.LittleEndian.Uint64(sum[:])), strikes: strikes}
 	switch {
-	case c.draws == nil || c.draws[c.begins]:
-		seedAll(c.begins)
+	case c.draws == nil || c.draws[c.step]:
+		seedAll(c.step.seed)
 		c.looked = notPlain
 	case c.looked == notPlain || c.looked > plainly/2:
 		seedAll(plainSeed)
@@ -108,7 +116,7 @@ func (c *chance) trust() {
 	for range plainly {
 		c.plain = append(c.plain, source.Int63())
 	}
-	c.draws = map[int64]bool{}
+	c.draws = map[stepID]bool{}
 }
 
 // look notes whether somebody has drawn from math/rand in a step for which it was not seeded.
@@ -120,7 +128,7 @@ func (c *chance) look() {
 		c.looked++
 		return
 	}
-	c.draws[c.begins] = true
+	c.draws[c.step] = true
 	c.surprised = true
 	c.looked = notPlain // from where it goes on is not known
 }
@@ -148,13 +156,13 @@ func (c *chance) drawn() bool {
 		return c.looked == notPlain
 	}
 
-	first, known := c.first[c.begins]
+	first, known := c.first[c.step.seed]
 	if !known {
 		if len(c.first) > mostFirsts {
 			clear(c.first)
 		}
-		first = rand.New(rand.NewSource(c.begins)).Int63()
-		c.first[c.begins] = first
+		first = rand.New(rand.NewSource(c.step.seed)).Int63()
+		c.first[c.step.seed] = first
 	}
 	return rand.Int63() != first
 }
@@ -168,7 +176,7 @@ type seeded struct {
 	mu      sync.Mutex
 	seed    [32]byte                   // of the step
 	streams map[string]*randv2.ChaCha8 // by the names of the clients that have read in it
-	// The names of clients, by the labels of goroutines that have read in this schedule.
+	// The names of this schedule's clients, by the labels of their goroutines.
 	names map[unsafe.Pointer]string
 }
 
@@ -177,6 +185,13 @@ func (s *seeded) beginSchedule() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.names)
+}
+
+// knows notes that the goroutine in which it is called is a client's.
+func (s *seeded) knows(client string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[labelsOfGoroutine()] = client
 }
 
 func (s *seeded) begin(seed [32]byte) {
@@ -198,7 +213,7 @@ func (s *seeded) Read(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	labels := labelsOfGoroutine()
 	client, known := s.names[labels]
-	if !known {
+	if !known { // it has labels of its own besides, or is no client's
 		client = callingClient()
 		s.names[labels] = client
 	}

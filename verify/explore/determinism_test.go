@@ -61,7 +61,7 @@ func TestWhoDrawsElsewhereEachTimeIsSeeded(t *testing.T) {
 
 	schedules := 1
 	for ; schedules <= 2*mostSurprises; schedules++ {
-		c.seed(ofClient, schedules, 0)
+		c.seed(ofClient, schedules, 0, false)
 		rand.Int63()
 		if !c.misled() {
 			break

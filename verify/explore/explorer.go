@@ -30,10 +30,15 @@ type explorer struct {
 	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // nil: the last schedule has taught them a script
 	remembered backend.Scripts
+	rehearsal  rehearsal
 	pools      pools
 	chance     chance
-	leftOut    string // a part of states, in tests
-	withheld   bool   // a choice was left out because of the bound on preemptions
+	withheld   bool // a choice was left out because of the bound on preemptions
+
+	// In tests:
+	leftOut      string // a part of states
+	everyArrival bool   // late requests come at all points, see passes
+	everyPoll    bool   // what is asked again is a choice each time
 
 	realTime int64                 // when the schedule that is played began, in nanoseconds
 	progress atomic.Int64          // counts the steps of all schedules; below 0: given up
@@ -218,6 +223,7 @@ func (e *explorer) goThrough(w *world, choose search.Chooser) error {
 		if err != nil {
 			return err
 		}
+		e.passes(w, options)
 		w.do(c, e.take(w, c))
 	}
 }
@@ -232,6 +238,9 @@ func (e *explorer) take(w *world, c search.Choice) *request {
 
 	if Fault(c.What) == Split {
 		r = r.head(c.At % splitConn)
+	}
+	if c.What == search.Arrive {
+		r.idle = e.comesToNothing(r)
 	}
 	if kinds[Fault(c.What)].executes {
 		w.uses = e.keysOf(r)

@@ -67,7 +67,10 @@ func (w *world) do(c search.Choice, r *request) {
 	if kind.turn && !c.Aside {
 		w.running = c.N
 	}
-	if kind.change {
+	switch {
+	case r != nil && r.idle: // it has been no fault any more since its client gave up
+		w.last = latest(w.last, r.gaveUp)
+	case kind.change:
 		w.last = time.Now()
 	}
 	if c.What != search.Deliver && !c.IsQuiet() {
@@ -93,13 +96,20 @@ func (w *world) do(c search.Choice, r *request) {
 	}
 }
 
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // begins has what is drawn in the step that a choice makes follow from it.
 func (w *world) begins(c search.Choice, k kind) {
 	of, count := ofServer, int(time.Since(w.begin))
 	if k.turn || c.What == search.Arrive {
 		of, count = ofClient, w.clients[c.N].learned()
 	}
-	w.beginStep(of, c.N, count)
+	w.beginStep(of, c.N, count, c.What != search.Deliver)
 }
 
 // note adds a choice to the steps, and counts it.

@@ -58,7 +58,7 @@ func (w *world) noteDraws() {
 	for _, reader := range w.chance.tokens.readers() {
 		i := slices.IndexFunc(w.trial.Clients, func(c Client) bool { return c.Name == reader })
 		if i >= 0 {
-			w.learns(i, "reads from %d", w.chance.begins)
+			w.learns(i, "reads from %d", w.chance.step.seed)
 		}
 		unknown = unknown || i < 0
 	}
@@ -67,14 +67,15 @@ func (w *world) noteDraws() {
 		return
 	}
 	if len(moved) == 1 {
-		w.learns(moved[0], "draws from %d", w.chance.begins)
+		w.learns(moved[0], "draws from %d", w.chance.step.seed)
 	} else {
 		w.blurred = true
 	}
 }
 
-// beginStep has what is drawn from now on follow from the step.
-func (w *world) beginStep(of, which, count int) {
+// beginStep has what is drawn from now on follow from a step in which something else than a
+// delivery strikes, or nothing does.
+func (w *world) beginStep(of, which, count int, strikes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timePassed = of == ofTime
@@ -82,5 +83,5 @@ func (w *world) beginStep(of, which, count int) {
 	for _, c := range w.clients {
 		w.learned = append(w.learned, c.learned())
 	}
-	w.chance.seed(of, which, count)
+	w.chance.seed(of, which, count, strikes)
 }

@@ -147,7 +147,7 @@ func (p *polling) hear(r *request) {
 // Faults strike only the first two renewals.
 func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 	r := w.next(options[0].N)
-	if options[0].What != search.Deliver || r == nil || r.rest {
+	if options[0].What != search.Deliver || r == nil || r.rest || e.everyPoll {
 		return false
 	}
 	id := r.id()
@@ -170,7 +170,7 @@ func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 // not in the diagram.
 func (e *explorer) repeat(w *world, r *request) {
 	w.repeats++
-	w.beginStep(ofClient, r.client, w.clients[r.client].learned())
+	w.beginStep(ofClient, r.client, w.clients[r.client].learned(), false)
 	r.waiting = r.waiting[1:]
 	r.answer = nil
 	w.observe(r)

@@ -307,6 +307,8 @@ type request struct {
 	line     string    // see request.String
 	rest     bool      // it is the second part of one that was split
 	gaveUp   time.Time // when its client gave up waiting, of a late one; zero: it has not
+	passed   bool      // it could have come at an earlier point, and to nothing: see arrivals
+	idle     bool      // it comes late, and to nothing
 }
 
 // splits are after how many of its commands a request may be divided: not

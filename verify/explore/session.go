@@ -171,7 +171,7 @@ func (s *Server) contents() contents {
 // observe has a request's server execute it, and notes what that does at a
 // server of the locks.
 func (w *world) observe(r *request) {
-	if !w.program.Observed || r.client == nobody || r.server.number == 0 && w.program.LockServers > 0 {
+	if !w.program.Observed || r.client == nobody || r.idle || r.server.number == 0 && w.program.LockServers > 0 {
 		r.server.execute(r)
 		return
 	}

@@ -67,7 +67,7 @@ func (e *explorer) state(w *world) string {
 		w.sayClient(say, i, c)
 	}
 	for _, r := range w.late {
-		say(partConns, "late %d %q %q %d", r.client, r.name, r.commands, w.since(r.gaveUp))
+		say(partConns, "late %d %q %q %d %t", r.client, r.name, r.commands, w.since(r.gaveUp), r.passed)
 		r.watch.say(say) // of a connection that may have broken since
 	}
 	for _, s := range w.servers {

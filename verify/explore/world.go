@@ -100,7 +100,7 @@ func newWorld(e *explorer) *world {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
 	w.chance.tokens.beginSchedule()
-	w.beginStep(ofServer, 0, 0)
+	w.beginStep(ofServer, 0, 0, false)
 	w.trial = w.program.Begin(w.servers[0])
 
 	e.running.Store(w)
@@ -117,9 +117,10 @@ func (w *world) start(i int) {
 	c := w.trial.Clients[i]
 	ctx, cancel := context.WithCancel(context.Background())
 	observed := observation{expires: map[int]time.Time{}}
-	w.beginStep(ofClient, i, 0)
+	w.beginStep(ofClient, i, 0, false)
 	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
 	go pprof.Do(ctx, pprof.Labels(clientLabel, w.label(c.Name)), func(ctx context.Context) {
+		w.chance.tokens.knows(c.Name)
 		outcome := c.Do(ctx, &Session{world: w, client: i})
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -247,6 +248,11 @@ func (w *world) delayed(i int) (all []*request) {
 	return all
 }
 
+// anyDelayed reports whether there are such requests.
+func (w *world) anyDelayed() bool {
+	return slices.ContainsFunc(w.late, func(r *request) bool { return !r.gaveUp.IsZero() })
+}
+
 // expire notes which clients have given up waiting for a late request, and loses
 // requests that are too old to arrive.
 func (w *world) expire() {
@@ -255,7 +261,7 @@ func (w *world) expire() {
 		answered = s.expire() || answered
 	}
 	if answered { // who waited goes on before anything is chosen
-		w.beginStep(ofTime, int(time.Since(w.begin)), 1)
+		w.beginStep(ofTime, int(time.Since(w.begin)), 1, false)
 		w.settle()
 		w.noteDraws()
 	}
@@ -284,7 +290,7 @@ func (w *world) wait(leases time.Duration) bool {
 	case <-w.arrived: // which has been looked at already
 	default:
 	}
-	w.beginStep(ofTime, int(time.Since(w.begin)), 0)
+	w.beginStep(ofTime, int(time.Since(w.begin)), 0, false)
 	w.rest(func() { w.arrives(time.Until(until)) })
 	w.noteDraws()
 	w.running = nobody

@@ -210,7 +210,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 
 	// The client that is to meet the other one at its release is the one that was chosen last.
 	if e.work.meet && w.Number > 0 {
-		_ = u.work.Incr(ctx, "work").Err()
+		u.asks(ctx)
 		e.works(ctx)
 	}
 
@@ -250,13 +250,17 @@ func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]
 	}
 }
 
+// asks makes the request of a client that works. It conflicts with that of the other one, who
+// may come before it, and changes nothing, so that nobody can tell in which order they came.
+func (u *user) asks(ctx context.Context) { _ = u.work.Del(ctx, "work").Err() }
+
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
 // the work, so that an unlock that is deferred is tried after its context has ended, too. One
 // that fails is called once more, as documentation tells users, but where its work says once.
 func (e *exploring) workAndUnlock(ctx context.Context, u *user, unlock func(context.Context) error) error {
 	call, end := u.Call(ctx)
 	defer end()
-	_ = u.work.Incr(ctx, "work").Err()
+	u.asks(ctx)
 	leaves := e.work.leaves && u.Worker.Number > 0
 	if !leaves {
 		e.works(ctx)
