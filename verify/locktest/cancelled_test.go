@@ -73,19 +73,25 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 	} {
 		t.Run(c.check+": "+c.name, func(t *testing.T) {
 			t.Parallel()
-			var got suite.Result
-			messages := testkit.Try(t, func(t testing.TB) {
-				s := &served{t: t}
-				factory := c.open.factory(s.at)
-				factory.TTL, factory.Renewing = time.Second, c.renews
-				if c.check == waiting { // at many requests, and nothing has to be renewed in time
-					factory.TTL = 400 * time.Millisecond
-				}
-				factory.Patience = 6 * time.Second
-				done := func(r suite.Result) { got = r }
-				newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
-			})
+			played := func() (got suite.Result, messages string) {
+				messages = testkit.Try(t, func(t testing.TB) {
+					s := &served{t: t}
+					factory := c.open.factory(s.at)
+					factory.TTL, factory.Renewing = time.Second, c.renews
+					if c.check == waiting { // at many requests, and nothing has to be renewed in time
+						factory.TTL = 400 * time.Millisecond
+					}
+					factory.Patience = 6 * time.Second
+					done := func(r suite.Result) { got = r }
+					newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
+				})
+				return got, messages
+			}
 
+			got, messages := played()
+			for tries := 1; got.Missing != "" && tries < 3; tries++ { // the machine was too busy for it
+				got, messages = played()
+			}
 			if got.Failed != (c.says != "") || got.Missing != "" || !strings.Contains(messages, c.says) {
 				t.Errorf("it says %q, %+v, want %q", messages, got, c.says)
 			}
