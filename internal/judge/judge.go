@@ -81,7 +81,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 	return res, failed
 }
 
-// unbegun is what was found of a program for which no time was left: nothing.
+// unbegun has nothing that was found: no time was left to begin with the program.
 func unbegun() ProgramResult {
 	return ProgramResult{Summary: search.Summary{Stopped: search.OutOfTime}, kinds: Kinds()}
 }
