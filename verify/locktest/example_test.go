@@ -41,6 +41,8 @@ func TestRedislock(t *testing.T) {
 }
 
 func TestRedislockUnderLoad(t *testing.T) {
+	t.Parallel()
+
 	// Without Duration and Rounds it takes two and a half minutes, and decides more.
 	short := compare.Options{Duration: 100 * time.Millisecond, Rounds: 9}
 	beside, err := compare.Lock(t.Context(), openRedislock, result.Mix{Sellers: 2, Buyers: 2}, short)
