@@ -176,7 +176,7 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 	inSentence(t, readme, "Seen with %s; not seen with %s.", harmed, sound)
 
 	kept, broken, overtaken := judgedLocks(t)
-	inSentence(t, readme, "In the same way two clients work at once under the locks of %s themselves.", overtaken)
+	inSentence(t, readme, "Two clients work at once, too, under %s.", overtaken)
 	inSentence(t, readme,
 		"locks made with %s keep the promises that were tested; %s do not.", kept, broken)
 
@@ -187,8 +187,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 	if len(verdicts[runs.NotDecided]) > 0 {
 		t.Errorf("README does not say which claims are not decided: %s", verdicts[runs.NotDecided])
 	}
-	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no order waited "+
-		"long enough for a lock's time-out: %s.", fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[runs.Holds])),
+	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no lock timed out: %s.",
+		fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[runs.Holds])),
 		and(verdicts[runs.DoesNot]), and(verdicts[runs.NotJudged]))
 }
 
