@@ -28,6 +28,8 @@ def told(lines, what):
 
 
 if len(sys.argv) == 2:  # the first holder
+    # What a shell runs beside itself is started with this signal ignored, which is the interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     lock = holds(sys.argv[1], 5)
     print("has acquired", flush=True)
     try:
