@@ -15,7 +15,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.MaxParallel(12) // they mostly wait
+	parallel := 24 // they mostly wait
+	if testkit.Raced {
+		parallel = 12 // the detector makes each of them slow, and leases do not wait for that
+	}
+	testkit.MaxParallel(parallel)
 	const here = "github.com/marketsim/marketsim/verify"
 	testkit.VerifyNoLeaks(m, // of schedules that are held up by a mutex
 		"testing/synctest.Test", "testing/synctest.Test.func1", here+"/explore.(*explorer).inBubble.func2",
