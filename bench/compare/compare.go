@@ -162,6 +162,7 @@ func (o Options) measure(
 	if err != nil {
 		return row, err
 	}
+
 	return load.Measure(ctx, point, load.Options{
 		Subject:  subject,
 		Duration: o.Duration,
@@ -177,6 +178,7 @@ func (o Options) measure(
 // comparisonOf judges complete rounds.
 func comparisonOf(run *runs.Run) (*Comparison, error) {
 	judged := verdicts.Of(run)[0] // of yours with fine:set-px; the other is that with itself
+
 	var text strings.Builder
 	report := view.Run(run)
 	shown := &view.Doc{Title: report.Title, Findings: report.Findings}

@@ -384,7 +384,7 @@ func TestBadAdapters(t *testing.T) {
 		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",
 		"own lock": "two clients were inside at once",
 		"lost":     `said "lost" 5 times, though nobody else takes that lock`,
-		"no lease": "the lock has no lease, or one that who waits prolongs, or one that does not follow " +
+		"no lease": "the lock has no lease, or one that a waiter prolongs, or one that does not follow " +
 			"LOCK_TTL_MS = 500. Without",
 		"TLS":     "it has asked for TLS, and is given a single server without TLS",
 		"CLUSTER": "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",

@@ -241,7 +241,7 @@ type noLease struct {
 // Error says what was seen, and what helps.
 func (e *noLease) Error() string {
 	return fmt.Sprintf("%v: a holder was stopped, and in %s the other did not get in: "+
-		"the lock has no lease, or one that who waits prolongs, or one that does not follow LOCK_TTL_MS = %d. "+
+		"the lock has no lease, or one that a waiter prolongs, or one that does not follow LOCK_TTL_MS = %d. "+
 		"Without a lease a holder that dies keeps all others out for good, and judge says no "+
 		"more of such a lock: set the expiry in the command that takes it, SET key token NX PX ms",
 		ErrAdapter, e.waited.Round(100*time.Millisecond), e.lease.Milliseconds())

@@ -200,6 +200,7 @@ func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
 	if err != nil {
 		return search.Played{}, err
 	}
+
 	err = s.play(choose)
 	s.finish() // in any case, or a client would stay stopped
 	if err == nil {
@@ -208,6 +209,7 @@ func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
 	if err != nil {
 		return search.Played{}, err
 	}
+
 	if !s.guessed {
 		w.again = 0
 	}

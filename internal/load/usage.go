@@ -141,10 +141,12 @@ func (r reading) since(first reading) usage {
 		machine: r.machine - first.machine,
 		stolen:  r.stolen - first.stolen,
 	}
+
 	u.serverKnown = first.server >= 0 && u.server >= 0 // below 0: it was started again
 	if !u.serverKnown {
 		u.server = 0
 	}
+
 	u.clientKnown = first.programs >= 0 && r.programs >= 0
 	if !u.clientKnown {
 		u.client = r.client - first.client
