@@ -66,6 +66,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
 			res.Searches = append(res.Searches, withoutClocks(one.entries(searched), res.Searches)...)
+			res.Notes = append(res.Notes, refutedNotes(name, searched.refuted)...)
 			found.add(one, searched)
 			o.known = max(o.known, searched.asked)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
@@ -20,8 +21,10 @@ type ProgramResult struct {
 	// have been seen.
 	tested  map[string]bool
 	keptOut map[string]string // see world.keptOut
-	kinds   []explore.Fault   // which could happen
-	trusted []string          // see world.opaque
+	// In how many schedules a harm was seen that did not come again, see confirm.go.
+	refuted map[verify.Harm]int
+	kinds   []explore.Fault // which could happen
+	trusted []string        // see world.opaque
 
 	// The lease that the program was asked for, and the shortest and the longest that it
 	// was seen to have.
@@ -148,10 +151,14 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 
 	s.tested = map[string]bool{}
 	s.keptOut = map[string]string{}
+	s.refuted = map[verify.Harm]int{}
 	s.kinds = worlds[0].kinds
 	for _, w := range worlds {
 		maps.Copy(s.tested, w.tested)
 		maps.Copy(s.keptOut, w.keptOut)
+		for harm, times := range w.refuted {
+			s.refuted[harm] += times
+		}
 	}
 	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
 	if err == nil && showsNothing {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/backend"
@@ -51,17 +50,13 @@ type world struct {
 	observed *observation // of the rehearsal that is under way; nil: none looks for renewals
 
 	tested    map[string]bool // the promises that something has put to the test
-	confirmed map[cause]bool  // what has come a second time
+	rivals    *rivalry        // with the other worlds of the program
+	confirmed map[cause]bool  // what has come again when its schedule was played again
+	// In how many schedules a harm was seen that did not come again.
+	refuted map[verify.Harm]int
 	// What shows that a client was kept out, by the promise that this breaks: the search
 	// reports one schedule for each harm, and this one may break several promises.
 	keptOut map[string]string
-}
-
-// A cause of a harm is what is confirmed: that a crash keeps others out shows nothing of a
-// cancelled call.
-type cause struct {
-	harm      verify.Harm
-	cancelled bool // a call was
 }
 
 // newWorld starts the n-th server and two clients, and has them rehearse with one lease after
@@ -79,6 +74,7 @@ func newWorld(
 	}
 	w := &world{
 		ctx:      ctx,
+		rivals:   &rivalry{},
 		server:   server,
 		events:   make(chan event, 1000),
 		program:  o.Program,
@@ -106,6 +102,7 @@ func (w *world) begin(program string) {
 	w.program = program
 	w.tested = map[string]bool{}
 	w.confirmed = map[cause]bool{}
+	w.refuted = map[verify.Harm]int{}
 	w.keptOut = map[string]string{}
 }
 
@@ -153,45 +150,6 @@ func (w *world) openShop() error {
 	}
 	w.shop = &shop{Market: market, conn: conn}
 	return nil
-}
-
-// Play implements search.World. It leaves out harms that are not confirmed.
-func (w *world) Play(choose search.Chooser) (search.Played, error) {
-	played, err := w.playOnce(choose)
-	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
-		return !w.confirm(v.Harm, played.Steps)
-	})
-	struck := slices.DeleteFunc(slices.Clone(played.Steps), func(c search.Choice) bool { return !c.IsFault() })
-	for _, v := range played.Harms {
-		if v.Harm == verify.LockedOut {
-			w.keptOut[keptOutBreaks(search.Words(struck))] = v.Text
-		}
-	}
-	return played, err
-}
-
-// confirm reports whether a harm counts, which steps did. When one, other than an
-// outlived lease, first comes, it has to come again in one of three more tries: else the
-// machine may have stood still.
-func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
-	if harm == verify.Outlived {
-		return true
-	}
-	words := search.Words(steps)
-	of := cause{harm, slices.ContainsFunc(words, isCancel)}
-	for try := 0; try < 3 && !w.confirmed[of]; try++ {
-		w.endPrograms()                              // what earlier schedules have left in them is no part of this one
-		again, _ := w.playOnce(search.Follow(words)) // an error: it did not come
-		w.confirmed[of] = slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
-	}
-	return w.confirmed[of]
-}
-
-// endPrograms ends the programs, so that the next schedule has new ones.
-func (w *world) endPrograms() {
-	for _, c := range w.clients {
-		c.kill()
-	}
 }
 
 // playOnce plays a schedule.

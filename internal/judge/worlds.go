@@ -76,7 +76,7 @@ func (p *pool) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	shareLease(p.worlds)
+	shareFindings(p.worlds)
 	return nil
 }
 
@@ -158,10 +158,10 @@ func (o Options) pairs() int {
 	return pairs
 }
 
-// shareLease has all worlds go by the shortest lease that one has measured. The others
+// shareFindings has all worlds go by the shortest lease that one has measured. The others
 // were longer because the machine was slow. Renewals and opaque words are as the first has
-// seen them.
-func shareLease(worlds []*world) {
+// seen them. From now on a world can be asked to wait until another one has played alone.
+func shareFindings(worlds []*world) {
 	shortest := worlds[0].lease
 	for _, w := range worlds {
 		shortest = min(shortest, w.lease)
@@ -171,6 +171,7 @@ func shareLease(worlds []*world) {
 		w.renewing = worlds[0].renewing
 		w.opaque = worlds[0].opaque
 		w.signed = worlds[0].signed
+		w.rivals = worlds[0].rivals
 		w.leastLease = min(shortest, w.wantedLease)
 	}
 }

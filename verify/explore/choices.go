@@ -87,7 +87,7 @@ func (e *explorer) deliveries(w *world) (options []search.Choice, independent bo
 		if r == nil {
 			continue
 		}
-		if e.independent[r.id()] && !e.bounds.Unreduced {
+		if e.independent[r.id()] && !e.bounds.Unreduced && !e.meetsOwnLate(w, r) {
 			aside := search.Choice{What: search.Deliver, N: i, Aside: true}
 			return e.withFaults(w, nil, r, aside), true
 		}

@@ -38,6 +38,19 @@ func (e *explorer) arrivals(w *world, atEnd bool) (options []search.Choice) {
 	return options
 }
 
+// meetsOwnLate reports whether a late request of the same client conflicts with one, in
+// programs that are Observed: it may arrive just before that, which is then not delivered at
+// once, though it conflicts with nothing that another client sends.
+func (e *explorer) meetsOwnLate(w *world, r *request) bool {
+	if !w.program.Observed {
+		return false
+	}
+	return slices.ContainsFunc(w.delayed(r.client), func(late *request) bool {
+		unknown := len(e.keysOf(late)) == 0 // it was not executed in any schedule yet
+		return unknown || e.keysOf(late).conflict(e.keysOf(r))
+	})
+}
+
 // passes notes which late requests could have come at a point, and to nothing.
 func (e *explorer) passes(w *world, options []search.Choice) {
 	if e.bounds.Unreduced || e.everyArrival {

@@ -1,0 +1,87 @@
+package judge
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/search"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// That something did not happen in time has to be seen in two more tries of three, and
+// another harm in one. No more is tried than can matter.
+func TestHarmsComeAgain(t *testing.T) {
+	for _, c := range []struct {
+		harm  verify.Harm
+		shown []bool // by each try
+		tries int
+		want  bool
+	}{
+		{harm: verify.LockedOut, shown: []bool{true, true}, tries: 2, want: true},
+		{harm: verify.LockedOut, shown: []bool{true, false, true}, tries: 3, want: true},
+		{harm: verify.LockedOut, shown: []bool{true, false, false}, tries: 3},
+		{harm: verify.LockedOut, shown: []bool{false, false}, tries: 2},
+		{harm: verify.NoLongerLocks, shown: []bool{false, true, false}, tries: 3},
+		{harm: verify.DoesNotEnd, shown: []bool{false, true, true}, tries: 3, want: true},
+		{harm: verify.TwoHolders, shown: []bool{false, false, true}, tries: 3, want: true},
+		{harm: verify.TwoHolders, shown: []bool{false, false, false}, tries: 3},
+	} {
+		tries := 0
+		got := comesAgain(c.harm, func() bool {
+			tries++
+			return c.shown[tries-1]
+		})
+		if got != c.want || tries != c.tries {
+			t.Errorf("%s, shown %t: counts: %t after %d tries, want %t after %d", c.harm, c.shown, got, tries, c.want, c.tries)
+		}
+	}
+}
+
+// A client that is kept out after a crash is another cause than one that is kept out after a
+// cancelled call, or after nothing: one confirms nothing of the others.
+func TestCausesOfKeptOut(t *testing.T) {
+	crash := []search.Choice{{What: "d"}, {What: string(explore.Die)}}
+	cancelled := []search.Choice{{What: string(explore.Cancel)}, {What: "d"}}
+	causes := []cause{
+		causeOf(verify.LockedOut, crash), causeOf(verify.LockedOut, cancelled), causeOf(verify.LockedOut, crash[:1]),
+	}
+	want := []string{survivesCrash, survivesCancel, "who waits gets in"}
+	for i, c := range causes {
+		if c.harm != verify.LockedOut || c.breaks != want[i] {
+			t.Errorf("%+v, want that it breaks %q", c, want[i])
+		}
+	}
+	if causeOf(verify.TwoHolders, crash) != causeOf(verify.TwoHolders, nil) {
+		t.Error("that two hold a lock has one cause with a fault, and another without")
+	}
+}
+
+// Worlds play side by side, and one that plays alone waits for all others, and they for it.
+func TestRivalsWait(t *testing.T) {
+	var r rivalry
+	r.beside(func() {
+		if r.mu.TryLock() {
+			t.Error("one plays alone while another one plays")
+		}
+		if !r.mu.TryRLock() {
+			t.Fatal("two do not play side by side")
+		}
+		r.mu.RUnlock()
+	})
+	r.alone(func() {
+		if r.mu.TryRLock() {
+			t.Error("one plays beside another one that plays alone")
+		}
+	})
+}
+
+// What was refuted is told, with its harm and how often it was seen.
+func TestRefutedNotes(t *testing.T) {
+	got := refutedNotes(locks, map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0})
+	want := []string{`lock: "kept out" was seen in 2 schedules, and not again when the same was played anew ` +
+		`with nothing beside it: it is not counted`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
