@@ -174,7 +174,7 @@ func TestRefusedMultiLeavesTheOutcomeUnknown(t *testing.T) {
 // request of its own, and a pipeline without MULTI; it tries for its lock once a second.
 func TestJavaPortSendsWhatItPublishes(t *testing.T) {
 	each(t, func(g *fixture) {
-		spec := parse(g.T, reference.RowsOf(reference.Jedis)[3].Strategy)
+		spec := parse(g, reference.RowsOf(reference.Jedis)[3].Strategy)
 		if spec.String() != "coarse:write=pipeline:read=one-by-one:poll=1s" {
 			g.Errorf("the port locks the market as %s", spec)
 		}
