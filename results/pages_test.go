@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
@@ -133,9 +134,13 @@ func bookTable(t *testing.T, run *runs.Run) string {
 			others = append(others, fmt.Sprintf(v.words, n))
 		}
 	}
+	whose := "of the book's"
+	if reference.SourceOf(run) != reference.Book {
+		whose = "of"
+	}
 	return markdown(t, view.BookTable(run)) + fmt.Sprintf(
-		"\n%d of the book's %d claims hold, %s. The tolerances were set beforehand.\n",
-		verdicts[runs.Holds], len(run.Claims), and(others))
+		"\n%d %s %d claims hold, %s. The tolerances were set beforehand.\n",
+		verdicts[runs.Holds], whose, len(run.Claims), and(others))
 }
 
 // markdown is a table alone.

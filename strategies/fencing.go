@@ -103,6 +103,9 @@ func checkFencing(s Spec, c Catalogue) error {
 			fencingOff, fencingOn, fencingToken)
 	case fencing != fencingNone && write != writeParam.Default:
 		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", write, fencingNone, fencing)
+	case s.params.Text(readParam) != readParam.Default && s.readsItsWay():
+		return fmt.Errorf("read=%s is for a purchase that a MULTI/EXEC or a pipeline writes: without fencing=, write=%s and "+
+			"after-unknown=%s", readOneByOne, writeFused, unknownKill)
 	case s.params.Text(entriesParam) != entriesParam.Default && !s.Promises().Reentrant:
 		return fmt.Errorf("entries=2 is for a lock that its holder can enter again: %s waits for itself", s.lock.Name)
 	case write == writeFused:
@@ -112,6 +115,12 @@ func checkFencing(s Spec, c Catalogue) error {
 			" works with any lock", s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
 	}
 	return nil
+}
+
+// readsItsWay reports whether the spec's reads are a part of something else: of a script,
+// of what takes the lock, or of what asks for the connection's name.
+func (s Spec) readsItsWay() bool {
+	return s.params.Text(fencingParam) != fencingNone || s.FusesLock() || s.params.Text(unknownParam) == unknownKill
 }
 
 var (

@@ -59,6 +59,20 @@ var writeParam = param.OneOf("write",
 		"set-px, fused with its release after a first round trip that takes the lock and reads",
 	"multi", writePipeline, writeFused)
 
+const readOneByOne = "one-by-one"
+
+// readParam chooses how a holder without fencing reads what a purchase decides on: price
+// and funds in one MULTI/EXEC, or each with a request of its own, ZSCORE, then HGET. Under
+// its lock it may read in either way. One by one costs a round trip more, and holds the
+// lock for as much longer.
+//
+// What breaks it: nothing of its own; as with any read under a lock, a lease that ends
+// between the two (scenario pause-before-read). Source: renderings of the book's code in
+// Java, as of writeParam.
+var readParam = param.OneOf("read",
+	"without fencing: price and funds are read in one MULTI/EXEC (together), or ZSCORE is sent, then HGET (one-by-one)",
+	"together", readOneByOne)
+
 // entriesParam has an operation enter each of its locks twice, as where the function
 // that reads and decides takes the lock of the one that calls it, and gives it back when
 // it returns: before the write.
@@ -73,7 +87,7 @@ var entriesParam = param.OneOf("entries", "how often a holder enters its locks: 
 // in the names of their locks.
 func underLocks(s Strategy, names LockNames) Strategy {
 	s.Params = []param.Param{
-		fencingParam, writeParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
+		fencingParam, writeParam, readParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
 	}
 	s.Check = checkFencing
 	s.Lock, s.Locks = "setnx", names
@@ -114,6 +128,7 @@ func newLocked(env Env, names LockNames) *locked {
 		twice:    env.Params.Text(entriesParam) != entriesParam.Default,
 	}
 	locker := byLocker{env.Locker}
+	apart := env.Params.Text(readParam) == readOneByOne
 
 	switch write := env.Params.Text(writeParam); {
 	case write == writeFused:
@@ -121,11 +136,13 @@ func newLocked(env Env, names LockNames) *locked {
 	case env.Params.Text(fencingParam) != fencingNone:
 		k.access = &fenced{byLocker: locker, holder: k, scripter: newScripter(env)}
 	case write == writePipeline:
-		k.access = transactions{byLocker: locker, rdb: env.Redis, send: env.Redis.Pipelined, alone: true}
+		k.access = transactions{
+			byLocker: locker, rdb: env.Redis, apart: apart, send: env.Redis.Pipelined, alone: true,
+		}
 	case env.Params.Text(unknownParam) == unknownKill:
 		k.access = &killing{byLocker: locker, Env: env}
 	default:
-		k.access = transactions{byLocker: locker, rdb: env.Redis, send: env.Redis.TxPipelined}
+		k.access = transactions{byLocker: locker, rdb: env.Redis, apart: apart, send: env.Redis.TxPipelined}
 	}
 	return k
 }
@@ -180,12 +197,13 @@ func pollsOf(l lock.Locker) int64 {
 type transactions struct {
 	byLocker
 	rdb   *redis.Client
+	apart bool      // a purchase reads with two requests, not in one MULTI/EXEC
 	send  pipelined // the writes
 	alone bool      // each write is a command of its own, not part of one MULTI/EXEC
 }
 
 func (t transactions) read(ctx context.Context, op *operation) error {
-	if op.lists {
+	if op.lists || t.apart {
 		op.read(ctx, t.rdb)
 		return op.judge()
 	}

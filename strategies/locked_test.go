@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -166,4 +168,25 @@ func TestRefusedMultiLeavesTheOutcomeUnknown(t *testing.T) {
 	_, err := g.open("fine:set-px", restricted(g, "multi"), strategies.Env{}).list(g.listing(0))
 	g.unknown(err)
 	g.sound(1, 0)
+}
+
+// The port of the book's code to Java buys as it is published: ZSCORE, then HGET, each a
+// request of its own, and a pipeline without MULTI; it tries for its lock once a second.
+func TestJavaPortSendsWhatItPublishes(t *testing.T) {
+	each(t, func(g *fixture) {
+		spec := parse(g, reference.RowsOf(reference.Jedis)[3].Strategy)
+		if spec.String() != "coarse:write=pipeline:read=one-by-one:poll=1s" {
+			g.Errorf("the port locks the market as %s", spec)
+		}
+
+		sent := g.traffic(spec.String()).sent
+		want := [][]string{{"zscore"}, {"hget"}}
+		if got := sent[step.Acquired]; !reflect.DeepEqual(got, want) {
+			g.Errorf("it reads by %q, want %q", got, want)
+		}
+		want = [][]string{{"hincrby", "hincrby", "sadd", "zrem"}}
+		if got := sent[step.BeforeWrite]; !reflect.DeepEqual(got, want) {
+			g.Errorf("it writes by %q, want %q", got, want)
+		}
+	})
 }

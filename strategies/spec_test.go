@@ -55,7 +55,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, ` +
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, read, after-unknown, idempotent, entries, ` +
 			`replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
@@ -69,6 +69,9 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine-wallet:set-px:fencing=on", "the lock set-px gives its holders no fence to compare: take one that does (" +
 			fenced + "), or fencing=token, which works with any lock"},
 		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
+		{"fine:set-px:read=one-by-one:fencing=token", "without fencing=, write=fused and after-unknown=kill"},
+		{"fine:set-px:read=one-by-one:write=fused", "without fencing=, write=fused and after-unknown=kill"},
+		{"fine:set-px:read=one-by-one:after-unknown=kill", "without fencing=, write=fused and after-unknown=kill"},
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
 		{"coarse:set-px:write=fused:entries=2", "is for a lock that its holder can enter again: set-px waits for itself"},
 		{"fine:set-px+watchdog+watchdog",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/history"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -49,7 +50,7 @@ func TestParseRates(t *testing.T) {
 // TestRounds: each round has every row once, in an order drawn from the seed,
 // and a history of its own.
 func TestRounds(t *testing.T) {
-	points := published()
+	points := published(reference.Book)
 	rounds := func(seed uint64, trials int) (orders [][]int) {
 		p := &plan{config: runs.Config{Points: points, Trials: trials}}
 		p.options.Seed, p.options.History = seed, "h"
@@ -87,7 +88,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestAhead(t *testing.T) {
-	points := published()
+	points := published(reference.Book)
 	for trials, want := range map[int]string{
 		1: "9 rows of 1.1s, at least 9.9s in all",
 		9: "9 rounds of 9 rows of 1.1s, at least 1m29.1s in all",
@@ -103,7 +104,7 @@ func TestAhead(t *testing.T) {
 // TestReproductionTakesTwoMinutes, with what a row needs besides its load, and begins
 // empty as the book's market does.
 func TestReproductionTakesTwoMinutes(t *testing.T) {
-	points := published()
+	points := published(reference.Book)
 	took := reproduceTrials * time.Duration(len(points)) * (reproduceDuration + reproduceWarmup)
 	if took > 100*time.Second {
 		t.Errorf("the load alone takes %s", took)

@@ -123,19 +123,31 @@ const (
 
 func newReproduce(p *program) *cobra.Command {
 	f := rowFlags{reproduces: reference.TableNames()}
+	var as string
 	cmd := &cobra.Command{Use: "reproduce", Args: noArguments}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		flags.StringVar(&as, "as", reference.Book,
+			"lock as this `source` does, and compare with its numbers: "+reference.Book+" or "+reference.Jedis)
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})
-	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) { return published(), nil })
+	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) {
+		switch as {
+		case reference.Book:
+		case reference.Jedis:
+			f.reproduces = []string{reference.Jedis}
+		default:
+			return nil, usagef("--as %q: give %s or %s", as, reference.Book, reference.Jedis)
+		}
+		return published(as), nil
+	})
 }
 
-// published are the rows of the book's tables, which begin without listings, as
-// the book's market does.
-func published() (points []result.Point) {
-	for _, r := range reference.BookRows() {
+// published are the rows of the book's tables as a source locks. They begin without
+// listings, as the book's market does.
+func published(source string) (points []result.Point) {
+	for _, r := range reference.RowsOf(source) {
 		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
-		points = append(points, result.Point{Strategy: r.Locking, Mix: mix, Load: result.Load{Empty: true}})
+		points = append(points, result.Point{Strategy: r.Strategy, Mix: mix, Load: result.Load{Empty: true}})
 	}
 	return points
 }

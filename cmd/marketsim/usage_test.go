@@ -40,6 +40,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"no"}, `unknown command "no"; 'marketsim --help' names them`},
 		{[]string{"help", "rnu"}, `unknown command "rnu"; did you mean "run"?`},
 		{[]string{"help", "run", "nope"}, `help takes one command, and "nope" is beside run`},
+		{[]string{"reproduce", "--as", "jedis"}, `--as "jedis": give redis-in-action or jedis-2017`},
 		{[]string{"reproduce", "fine"}, `reproduce takes flags only, and "fine" is none`},
 		{with("--frobnicate"), "unknown flag: --frobnicate"},
 		{with("-redis", "redis://a"), "did you mean --redis?"},

@@ -16,7 +16,7 @@ import (
 func bookRows(t *testing.T) []result.Row {
 	t.Helper()
 	var rows []result.Row
-	for _, p := range BookRows() {
+	for _, p := range RowsOf(Book) {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
 			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.AuditSummary{Done: true, OK: true},
@@ -375,6 +375,38 @@ func TestJudgeEmbedded(t *testing.T) {
 		}
 		if got.Verdict != want || !strings.Contains(got.Measured, says) {
 			t.Errorf("claim %d: %s, want %s: %s", got.ID, got.Verdict, want, got.Measured)
+		}
+	}
+}
+
+// TestJudgeAPort: a port to Java is judged by the strategies that lock as it does, and by
+// what is said of locks beside the book: an order that WATCH never executes.
+func TestJudgeAPort(t *testing.T) {
+	for _, c := range []struct {
+		watch, coarse int64 // orders that are given up at 5x5
+		want          runs.Judgment
+	}{
+		{10, 0, runs.Holds},
+		{10, 10_000, runs.DoesNot}, // with the lock more
+		{0, 0, runs.DoesNot},
+	} {
+		run := rounds(t, 6, func(_ int, rows []result.Row) {
+			rowOf(t, rows, "watch 5x5").Refused = map[string]int64{"contended": c.watch}
+			rowOf(t, rows, "coarse 5x5").Refused = map[string]int64{"contended": c.coarse}
+			for i := range rows {
+				rows[i].Strategy = specOf(Jedis, rows[i].Strategy)
+			}
+		})
+		run.Manifest.Config.Reproduces = []string{Jedis}
+
+		claims := Judge(run)
+		if len(claims) != 13 || claims[12].Verdict != c.want {
+			t.Errorf("%d claims, want 13; with %+v: %+v", len(claims), c, claims[len(claims)-1])
+		}
+		for _, c := range claims {
+			if c.ID != 11 && c.ID != 13 && c.Verdict != runs.Holds {
+				t.Errorf("claim %d of the book's own numbers: %s: %s", c.ID, c.Verdict, c.Measured)
+			}
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 // ones count, too, and the verdict is whether the claim holds in every one.
 func Judge(run *runs.Run) []runs.Claim {
 	var judged []runs.Claim
-	for i, c := range claims {
+	for i, c := range claimsOn(SourceOf(run)) {
 		out := runs.Claim{ID: 1 + i, Text: c.text, Published: c.published, Tolerance: c.tolerance}
 		out.Verdict = runs.NotJudged
 		if run.Manifest.Backend == "embedded" && !c.anywhere {
@@ -39,6 +39,22 @@ func Judge(run *runs.Run) []runs.Claim {
 		judged = append(judged, out)
 	}
 	return judged
+}
+
+// claimsOn are the claims that a reproduction is judged by: the book's, of the strategies
+// that lock as its source does, and for one of others' what is said of locks there.
+func claimsOn(source string) []claim {
+	on := slices.Clone(claims)
+	if source == Jedis {
+		on = append(on, neverExecuted())
+	}
+	for i, c := range on {
+		on[i].rows = nil
+		for _, locking := range c.rows {
+			on[i].rows = append(on[i].rows, specOf(source, locking))
+		}
+	}
+	return on
 }
 
 func (c claim) judge(run *runs.Run, out *runs.Claim) {

@@ -3,6 +3,7 @@ package reference
 import (
 	"encoding/csv"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -58,7 +59,25 @@ func names(rows []PublishedRow) string {
 
 func TestTable(t *testing.T) {
 	const want = "watch 1x1, coarse 1x1, fine 1x1, watch 5x1, coarse 5x1, fine 5x1, watch 5x5, coarse 5x5, fine 5x5"
-	if got := names(RowsByMix()); got != want {
+	if got := names(RowsByMix(Book)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestRowsOfAPort: it printed four of the nine rows, and the strategies lock as it does.
+func TestRowsOfAPort(t *testing.T) {
+	var printed []string
+	rows := RowsOf(Jedis)
+	for _, r := range rows {
+		if !math.IsNaN(r.Bought.Number) {
+			printed = append(printed, fmt.Sprintf("%s %dx%d: %.0f", r.Strategy, r.Listers, r.Buyers, r.Bought.Number))
+		}
+	}
+	want := []string{"watch 1x1: 44232", "watch 5x1: 2012", "watch 5x5: 352", "coarse" + jedisScheme + " 1x1: 30306"}
+	if len(rows) != 9 || !slices.Equal(printed, want) {
+		t.Errorf("of %d rows it has printed %q, want %q", len(rows), printed, want)
+	}
+	if last := rows[8].Strategy; last != "fine"+jedisScheme {
+		t.Errorf("the last row is %s", last)
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -23,7 +24,7 @@ func BookFigure(run *runs.Run) Figure {
 			"of its own for 0. An arrow begins at a bound: where the book prints <600 purchases, it is known only that "+
 			"there were fewer, and more than so many retries for each.", reference.BookSeconds),
 	}
-	if len(run.Manifest.Config.Reproduces) == 0 {
+	if reference.SourceOf(run) != reference.Book {
 		return f
 	}
 
@@ -39,9 +40,9 @@ func BookFigure(run *runs.Run) Figure {
 
 // bookPanel shows one number of the book's rows, in the order of its last table.
 func bookPanel(run *runs.Run, title, name string, published func(reference.PublishedRow) Published) Panel {
-	m := inBookTime(runs.MetricByName(name))
+	m := inTime(runs.MetricByName(name), reference.BookSeconds)
 	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
-	for _, r := range reference.RowsByMix() {
+	for _, r := range reference.RowsByMix(reference.Book) {
 		beside := published(r)
 		dot := Dot{
 			Label:     fmt.Sprintf("%s, %s: %s", count(r.Listers, "lister"), count(r.Buyers, "buyer"), r.Locking),
@@ -64,12 +65,12 @@ func bookPanel(run *runs.Run, title, name string, published func(reference.Publi
 // what was measured, and beside it what the book prints, which has no percentiles. It is
 // nil if the run reproduces none of them.
 func WatchBesideLocks(run *runs.Run) *Table {
-	if len(run.Manifest.Config.Reproduces) == 0 {
+	if reference.SourceOf(run) != reference.Book {
 		return nil
 	}
 
 	t := NewTable("load", "locking", "retries/purchase", "the book's", "purchases/s", "the book's", "p99")
-	for _, r := range reference.RowsByMix() {
+	for _, r := range reference.RowsByMix(reference.Book) {
 		measured := []string{none, none, none}
 		if g, found := groupOf(run, r); found {
 			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
@@ -92,7 +93,7 @@ func WatchBesideLocks(run *runs.Run) *Table {
 func groupOf(run *runs.Run, r reference.PublishedRow) (g runs.Group, found bool) {
 	groups := measured(run)
 	i := slices.IndexFunc(groups, func(g runs.Group) bool {
-		return g.Spec() == r.Locking && g.Mix == result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
+		return g.Spec() == r.Strategy && g.Mix == result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
 	})
 	if i < 0 {
 		return g, false
@@ -100,11 +101,11 @@ func groupOf(run *runs.Run, r reference.PublishedRow) (g runs.Group, found bool)
 	return groups[i], true
 }
 
-// inBookTime is a metric that, if it counts, is scaled to the book's time.
-func inBookTime(m runs.Metric) runs.Metric {
+// inTime is a metric that, if it counts, is scaled to a time in seconds.
+func inTime(m runs.Metric, in float64) runs.Metric {
 	if m.Name == "listed" || m.Name == "bought" || m.Name == "retries" {
 		of := m.Of
-		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
+		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r, in)) }
 	}
 	return m
 }
@@ -144,12 +145,20 @@ func (p Published) text(unit runs.Unit) string {
 	return text
 }
 
+// bookTitle says whose tables a run reproduces.
+func bookTitle(run *runs.Run) string {
+	if source := reference.SourceOf(run); source != reference.Book {
+		return "Tables of Redis in Action, as " + source + " locks"
+	}
+	return "Tables of Redis in Action"
+}
+
 // bookBlocks are, if a run reproduces the book, its tables beside what was
 // measured, and its claims.
 func bookBlocks(run *runs.Run) (blocks []Block) {
 	if t := BookTable(run); t != nil {
 		note := append(scaling(run), rounds(run)...)
-		blocks = append(blocks, Block{Heading: "Tables of Redis in Action", Table: t, Note: note})
+		blocks = append(blocks, Block{Heading: bookTitle(run), Table: t, Note: note})
 	}
 	if len(run.Claims) > 0 {
 		note := []string{"The tolerances were set beforehand."}
@@ -161,22 +170,24 @@ func bookBlocks(run *runs.Run) (blocks []Block) {
 // BookTable is the book's last table, as measured and as published; nil: the
 // run reproduces none of them.
 func BookTable(run *runs.Run) *Table {
-	if len(run.Manifest.Config.Reproduces) == 0 {
+	source := reference.SourceOf(run)
+	if source == "" {
 		return nil
 	}
+	who := map[string]string{reference.Book: "book"}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
 	t.names = 3
 
-	for _, pub := range reference.RowsByMix() {
+	for _, pub := range reference.RowsByMix(source) {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
 		if g, found := groupOf(run, pub); !found {
 			t.Add(load, pub.Locking, "not measured")
 		} else {
-			who := strings.TrimSuffix("measured; "+g.Problem(), "; ")
-			t.Add(append([]string{load, pub.Locking, who}, counts(g, run)...)...)
+			how := strings.TrimSuffix("measured; "+g.Problem(), "; ")
+			t.Add(append([]string{load, pub.Locking, how}, counts(g, run)...)...)
 		}
-		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
-			retriesPerPurchase(pub).text(runs.Plain), printed(pub.WaitMS)+" ms")
+		t.Add("", "", cmp.Or(who[source], source), printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
+			retriesPerPurchase(pub).text(runs.Plain), publishedAs(pub.WaitMS).text(runs.Milliseconds))
 	}
 	return t
 }
@@ -185,28 +196,39 @@ func BookTable(run *runs.Run) *Table {
 // are scaled to the book's time.
 func counts(g runs.Group, run *runs.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
-		m := inBookTime(runs.MetricByName(name))
+		m := inTime(runs.MetricByName(name), publishedSeconds(run))
 		i := median(g, m, bookRounds(run))
 		cells = append(cells, Number(i.Center, m.Unit)+reach(i))
 	}
 	return cells
 }
 
-// scale is the factor from a row's counts to those of the book's time; 1 if the row
-// lasted that long, but for 0.05 s.
-func scale(r *result.Row) float64 {
-	if r.Seconds <= 0 || math.Abs(r.Seconds-reference.BookSeconds) < 0.05 {
+// publishedSeconds is how long the rows were measured that a run reproduces.
+func publishedSeconds(run *runs.Run) float64 {
+	rows := reference.RowsByMix(reference.SourceOf(run))
+	return float64(rows[0].Seconds)
+}
+
+// scale is the factor from a row's counts to those of a published time in seconds; 1 if
+// the row lasted that long, but for 0.05 s.
+func scale(r *result.Row, in float64) float64 {
+	if r.Seconds <= 0 || math.Abs(r.Seconds-in) < 0.05 {
 		return 1
 	}
-	return reference.BookSeconds / r.Seconds
+	return in / r.Seconds
 }
 
 func scaling(run *runs.Run) []string {
-	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
+	in := publishedSeconds(run)
+	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r, in) != 1 }) {
 		return nil
 	}
-	return []string{fmt.Sprintf("Measured over %s a row, counts scaled to the book's %d s.",
-		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
+	whose := "the book's"
+	if source := reference.SourceOf(run); source != reference.Book {
+		whose = "the " + source
+	}
+	return []string{fmt.Sprintf("Measured over %s a row, counts scaled to %s %s.",
+		seconds(run.Manifest.Config.DurationSeconds), whose, seconds(in))}
 }
 
 func printed(v reference.PrintedNumber) string { return publishedAs(v).text(runs.Plain) }

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/internal/compare"
+	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -42,6 +43,9 @@ func title(run *runs.Run) string {
 		names := mapped(c.Axes, func(a runs.Axis) string { return string(a.Name) })
 		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
 	case len(c.Reproduces) > 0:
+		if source := reference.SourceOf(run); source != reference.Book {
+			return bookTitle(run) + ", measured"
+		}
 		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
 	case c.Margin != nil:
 		return "Compared: " + strategies

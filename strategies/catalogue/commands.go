@@ -63,6 +63,7 @@ var commands = map[string]string{
 	"redsync":   ownerDeletes + "; set KEY v; pexpire KEY 1",
 	"redislock": scripts + "; del KEY; getrange KEY 0 0; mget KEY; mset KEY v; msetnx KEY v; pexpire KEY 1; pttl KEY",
 
+	"take=script":        scripts,
 	"fencing":            scripts + "; get KEY; set KEY v",
 	"idempotent":         scripts,
 	"write=fused":        "get KEY; del KEY",

@@ -18,9 +18,10 @@ import (
 )
 
 // Ten instances of a service come at the same moment to run today's draw, and one comes
-// late. Whatever the lock, the late one draws again where the winner releases the lock,
-// or where its draw outlasts the lease. What helps is a key that is named by the day,
-// outlives the day and is never released. Of a winner who dies in the draw see the
+// late. Without a lock each of them draws, and with a lock of the process alone one in
+// each process. Whatever the lock, the late one draws again where the winner releases the
+// lock, or where its draw outlasts the lease. What helps is a key that is named by the
+// day, outlives the day and is never released. Of a winner who dies in the draw see the
 // scenario lottery of package fault.
 func ExampleLocker_try() {
 	ctx := context.Background()
@@ -29,6 +30,21 @@ func ExampleLocker_try() {
 		log.Fatal(err)
 	}
 	defer server.Close()
+
+	draws := 0
+	for range 10 {
+		draws++ // nobody asks
+	}
+	fmt.Println("without a lock: draws:", draws)
+
+	draws = 0
+	processes := make([]sync.Mutex, 2) // each of which knows its own alone
+	for n := range 10 {
+		if processes[n%2].TryLock() {
+			draws++
+		}
+	}
+	fmt.Println("a mutex in each of two processes: draws:", draws)
 
 	for _, way := range []struct {
 		name, key string
@@ -64,9 +80,44 @@ func ExampleLocker_try() {
 		fmt.Printf("%s: drawn again: %v\n", way.name, draws.Load() > 1)
 	}
 	// Output:
+	// without a lock: draws: 10
+	// a mutex in each of two processes: draws: 2
 	// released: drawn again: true
 	// outlasts its lease: drawn again: true
 	// named by the day: drawn again: false
+}
+
+// isLocking is the question of articles: GET, and a comparison with one's token. It tells
+// of the moment in which the server answers: the lease can end before what comes next.
+func ExampleLocker_isLocking() {
+	ctx := context.Background()
+	server, err := backend.Embedded{}.Start(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	conn, locker := instance(ctx, server, "set-px", time.Hour)
+	defer conn.Close()
+	lease, err := locker.Acquire(ctx, "draw")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	const key = "lottery:lock:draw"
+	isLocking := func(token string) bool { return conn.Get(ctx, key).Val() == token }
+	mine := conn.Get(ctx, key).Val() // the token that the lock was taken with
+	fmt.Println("the holder:", isLocking(mine))
+	fmt.Println("another one:", isLocking("another's token"))
+
+	conn.Del(ctx, key) // as when the lease ends
+	fmt.Println("after the lease:", isLocking(mine))
+	fmt.Println("its release:", errors.Is(lease.Release(ctx), lock.ErrLost))
+	// Output:
+	// the holder: true
+	// another one: false
+	// after the lease: false
+	// its release: true
 }
 
 // instance connects one instance, which takes locks of a kind.

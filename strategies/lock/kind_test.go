@@ -21,12 +21,12 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:set-px:expiry=ex:ttl=500ms", "expiry=ex counts whole seconds, and ttl is 500ms"},
 		{"fine:set-px+watchdog:ttl=1500ms:expiry=exat", "expiry=exat counts whole seconds, and ttl is 1.5s"},
 		{"fine:set-px:expiry=never", `parameter expiry: "never" is not one of px, ex, pxat, exat`},
-		{"fine:set-ex-fixed:expiry=px", `unknown parameter "expiry"; known: fencing, write, after-unknown, idempotent, ` +
-			"entries, replicas, resend, ttl, poll, backoff, cap, jitter, tries, timeout"},
-		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; known: fencing, write, after-unknown, idempotent, ` +
+		{"fine:set-ex-fixed:expiry=px", `unknown parameter "expiry"; known: fencing, write, read, after-unknown, ` +
+			"idempotent, entries, replicas, resend, ttl, poll, backoff, cap, jitter, tries, timeout"},
+		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; known: fencing, write, read, after-unknown, idempotent, ` +
 			"entries, replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout"},
 		{"fine:set-px:release=xyz", `parameter release: "xyz" is not one of script, watch, delex, delifeq`},
-		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, after-unknown, idempotent, ` +
+		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, read, after-unknown, idempotent, ` +
 			"entries, replicas, resend, ttl, expiry, get, release, renew-by, lost-reply, poll, backoff, cap, jitter, tries, " +
 			"timeout"},
 		{"fine:reentrant-local:renewals=5", `parameter renewals: "5" is not one of 0, 1, 2, 3, 4`},

@@ -1,10 +1,15 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -147,4 +152,34 @@ func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	proxy.LoseReply("evalsha")
 	release(t, outer)
 	b.free()
+}
+
+// Redisson's watchdog renews a lock after each third of its 30 s: every 10 s, and not every
+// 30 as an article says, when the lock would be gone.
+func TestRedissonRenewsEveryTenSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		renewals := answers(func(redis.Cmder) bool {
+			at = append(at, time.Since(start))
+			return true
+		})
+		takes := answers(func(redis.Cmder) bool { return false }) // its script answers 0: it is taken
+		rdb := takes.client()
+		defer rdb.Close()
+		l := testkit.Must(kind(t, "redisson").New(lock.Env{
+			Redis:     rdb,
+			Key:       func(name string) string { return name },
+			NewClient: func(context.Context) (*redis.Client, error) { return renewals.client(), nil },
+		}))(t)
+		defer l.(io.Closer).Close()
+
+		lease := testkit.Must(l.Try(t.Context(), name))(t)
+		time.Sleep(35 * time.Second)
+		release(t, lease)
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("it was renewed after %v, want %v", at, want)
+		}
+	})
 }

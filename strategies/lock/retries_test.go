@@ -48,6 +48,7 @@ func TestPollsWaitAsTheirParametersSay(t *testing.T) {
 		{param.Values{"timeout": "20ms", "backoff": "exp", "cap": "4ms"}, ms(0, 1, 3, 7, 11, 15, 19, 20)},
 		// Which a wait of 16 ms would pass.
 		{param.Values{"timeout": "20ms", "backoff": "exp"}, ms(0, 1, 3, 7, 15, 20)},
+		{param.Values{"poll": "1s", "timeout": "3s"}, ms(0, 1000, 2000, 3000)}, // as the book's lock in Java
 		{param.Values{"tries": "3"}, ms(0, 1, 2)},
 		{param.Values{"tries": "1"}, ms(0)},
 	} {

@@ -121,6 +121,9 @@ func TestReadWriteLocksOnACluster(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "CROSSSLOT") {
 				t.Errorf("%s, whose two keys lie on two slots: got %v, want CROSSSLOT", twoKeys, err)
 			}
+			if i == 0 {
+				t.Logf("%s: %v", twoKeys, err)
+			}
 		}
 	}
 	if len(masters) != 3 {

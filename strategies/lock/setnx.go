@@ -44,7 +44,8 @@ func (l setNXLock) take(ctx context.Context) (bool, error) { return l.setNX(ctx,
 // setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command
 // (PEXPIRE where TTL is not whole seconds), released as setnx is. With release=del it
 // is as in articles: SETNX key 1, and DEL, so that a late holder also deletes the
-// next one's lock (pause-release).
+// next one's lock (pause-release). With take=script one script does both, so that nobody
+// dies in between: SET NX EX from before there was one.
 //
 // What breaks it: a holder that dies between the two commands (scenario
 // crash-half-taken), or whose reply to SETNX is lost (lost-acquire). Nobody
@@ -57,10 +58,13 @@ func setNXExpireNaive() Kind {
 		Summary: "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
 		Source:  "articles from before Redis 2.6.12",
 
-		Promises:     Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
-		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
+		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.OwnerRelease = v.Text(naiveReleaseParam) != byDel
+			p.SurvivesCrash = v.Text(takeParam) == byScript
+		},
 		Params: []param.Param{
-			TTLParam, expireParam, naiveReleaseParam, locking.LostReplyParam, PollParam, TimeoutParam,
+			TTLParam, takeParam, expireParam, naiveReleaseParam, locking.LostReplyParam, PollParam, TimeoutParam,
 		},
 		Variants: []string{":release=" + byDel},
 	}, func(h *hold) acquisition {
@@ -93,6 +97,9 @@ var (
 	naiveReleaseParam = param.OneOf("release",
 		"compares a token under WATCH (watch), or deletes the key of anybody (del)",
 		byWatch, byDel)
+	takeParam = param.OneOf("take",
+		"SETNX, then EXPIRE (commands), or one script of both, which nobody leaves half done (script)",
+		"commands", byScript)
 	expireParam = param.OneOf("expire",
 		"EXPIRE or PEXPIRE, as ttl needs (exact), or EXPIRE in seconds rounded down, of which 0 deletes the lock",
 		"exact", expireSeconds)
@@ -173,7 +180,14 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 	return err
 }
 
+var setNXExpireTake = script("setnx_expire")
+
 func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
+	if h.env.Params.Text(takeParam) == byScript {
+		command, n := h.expireCommand()
+		return setNXExpireTake.Run(ctx, h.rdb, []string{h.key}, h.token, command, n).Bool()
+	}
+
 	if taken, err := h.setNX(ctx, h.token); !taken || err != nil {
 		return false, err
 	}
@@ -183,16 +197,20 @@ func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
 
 // expire gives the lock its TTL, whoever holds it.
 func (h *hold) expire(ctx context.Context) error {
-	command := "pexpire"
-	unit, n := h.expiry()
-	if unit == "ex" || h.env.Params.Text(expireParam) == expireSeconds {
-		command = "expire"
-		n = int64(h.ttl() / time.Second)
-	}
+	command, n := h.expireCommand()
 	if err := h.rdb.Process(ctx, redis.NewBoolCmd(ctx, command, h.key, n)); err != nil {
 		return fmt.Errorf("let %s expire: %w", h.key, err)
 	}
 	return nil
+}
+
+// expireCommand is the command that gives the lock its TTL, and its argument.
+func (h *hold) expireCommand() (command string, n int64) {
+	unit, n := h.expiry()
+	if unit == "ex" || h.env.Params.Text(expireParam) == expireSeconds {
+		return "expire", int64(h.ttl() / time.Second)
+	}
+	return "pexpire", n
 }
 
 // repair sets the TTL that the holder did not set.

@@ -289,3 +289,29 @@ func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
 		})
 	}
 }
+
+// SETNX and EXPIRE in one script: there is no step between the two at which a holder could
+// die, and whoever finds the lock held does not prolong it, as an EXPIRE in a MULTI would.
+func TestSetNXExpireByScriptIsNeverHalfTaken(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		half := 0
+		taking := setting{
+			steps:  whenever(step.Half, func() { half++ }),
+			params: param.Values{"take": "script", "ttl": "1h0m0s"},
+		}
+		lease := b.try(b.worker("setnx-expire-naive", taking))
+		if half != 0 || b.ttl() <= 0 {
+			t.Errorf("it was half taken %d times, and expires in %s", half, b.ttl())
+		}
+
+		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), time.Minute).Err())
+		_, err := b.worker("setnx-expire-naive", taking).Try(t.Context(), name)
+		wants(t, "Try of a held lock", err, lock.ErrHeld)
+		if b.ttl() > time.Minute {
+			t.Errorf("who found it held has prolonged it to %s", b.ttl())
+		}
+
+		release(t, lease)
+		b.free()
+	})
+}
