@@ -56,7 +56,7 @@ type output struct {
 
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
 	o.formats = formats
-	flags.StringVar(&o.format, "format", asText, "`format` of stdout: "+strings.Join(formats, ", "))
+	flags.StringVar(&o.format, "format", asText, "`format`: "+strings.Join(formats, ", "))
 }
 
 // addFolder adds the flags of add, and those of a folder in which the result is stored.

@@ -56,7 +56,7 @@ func (l *liveRow) line(now time.Time, columns int) string {
 	}
 	inAll := ""
 	if l.rest > 0 {
-		inAll = fmt.Sprintf(" (all rows: %s)", (left + l.rest).Round(time.Second))
+		inAll = fmt.Sprintf(" (all: %s)", (left + l.rest).Round(time.Second))
 	}
 
 	name := fmt.Sprintf("%d/%d %s", l.number, l.all, l.name)

@@ -194,15 +194,15 @@ func TestLiveLine(t *testing.T) {
 		{name: name, soFar: began(time.Second), columns: 79, want: "3/54 fine:set-px 5x5: 59s left"},
 		{
 			name: name, soFar: measured, columns: 79, rest: 510 * time.Second,
-			want: "3/54 fine:set-px 5x5: 42s left (all rows: 9m12s), 12,300 purchases/s, p99 1.2 ms",
+			want: "3/54 fine:set-px 5x5: 42s left (all: 9m12s), 12,345 purchases/s, p99 1.25 ms",
 		},
 		{
 			name: name, soFar: measured, columns: 60, rest: 510 * time.Second,
-			want: "3/54 fine:set-px 5…: 42s left, 12,300 purchases/s, p99 1.2 ms",
+			want: "3/54 fine:set-px…: 42s left, 12,345 purchases/s, p99 1.25 ms",
 		},
 		{
 			name: name, soFar: ended, columns: 79, rest: 510 * time.Second,
-			want: "3/54 fine:set-px 5x5: its end and its audit (all rows: 8m30s), 12,300 purchases/s",
+			want: "3/54 fine:set-px 5x5: its end and its audit, 12,345 purchases/s, p99 1.25 ms",
 		},
 	} {
 		l := &liveRow{number: 3, all: 54, name: c.name, duration: time.Minute, rest: c.rest}

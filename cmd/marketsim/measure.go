@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -346,20 +347,29 @@ func (p *program) row(
 	o.Seed += uint64(trial - 1) // prices are drawn again, and are the same for all rows of a round
 	o.Trial = trial
 
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var unprinted error
 	o.Progress = func(soFar result.Row) {
 		underway.update(soFar)
-		if plan.out.format == asJSONL && unprinted == nil {
-			unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
+		if plan.out.format != asJSONL || unprinted != nil {
+			return
+		}
+		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
+		if errors.Is(unprinted, syscall.EPIPE) { // which is about no server
+			unprinted = errUnread
+		}
+		if unprinted != nil {
+			stop()
 		}
 	}
 	if !p.follows() && plan.out.format != asJSONL { // nobody looks
 		o.Progress = nil
 	}
 
-	stop := p.follow(underway)
+	unfollow := p.follow(underway)
 	row, err := p.measureRow(ctx, plan.config.Points[point], o)
-	stop()
+	unfollow()
 	if len(plan.config.Axes) > 0 {
 		row.Course, row.CourseP50MS, row.CourseP99MS = nil, nil, nil
 		row.Histogram = ""

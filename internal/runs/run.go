@@ -17,7 +17,8 @@ import (
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
 // metrics that it compares, its thresholds, and how orders at a rate arrive; since 4 a row
-// may be one of several servers, and since 5 it has the percentiles of its intervals. Read takes what was stored since oldestSchema.
+// may be one of several servers, and since 5 it has the percentiles of its intervals. Read
+// takes what was stored since oldestSchema.
 const (
 	Schema       = 5
 	oldestSchema = 2

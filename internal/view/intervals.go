@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
@@ -30,8 +31,8 @@ func Intervals(w io.Writer, run string, r result.Row, from int) error {
 	lines := json.NewEncoder(w)
 	for i := from; i < len(r.Course); i++ {
 		begins := float64(i) * r.CourseSeconds
-		length := min(r.CourseSeconds, r.Seconds-begins)
-		if length <= 0 { // of a file that was edited
+		length := math.Round(1e6*min(r.CourseSeconds, r.Seconds-begins)) / 1e6 // whole us: 0.1, and not 0.09999999999999998
+		if length <= 0 {                                                       // of a file that was edited
 			return nil
 		}
 
