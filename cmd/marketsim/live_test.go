@@ -48,7 +48,7 @@ func (s scriptedLoad) measure(_ context.Context, p result.Point, o load.Options)
 	return r, nil
 }
 
-// soFar is a row when so many of its intervals are over.
+// soFar is a row of which some intervals are over.
 func soFar(r result.Row, intervals int) result.Row {
 	r.Course, r.CourseP50MS, r.CourseP99MS = r.Course[:intervals], r.CourseP50MS[:intervals], r.CourseP99MS[:intervals]
 	r.Seconds = float64(intervals) * r.CourseSeconds
@@ -72,9 +72,9 @@ func playing(t *testing.T, s scriptedLoad, args ...string) outcome {
 	return outcome{stdout: stdout.String(), stderr: stderr.String(), code: exitCode(err)}
 }
 
-// TestThresholdsOfARun: a run ends with 3 where a threshold is broken, also where another is
-// not decided, and where one is not, with 0 or, with --strict, 1. The result is stored all
-// the same.
+// TestThresholdsOfARun: a run ends with 3 where a threshold is broken, even if another is
+// not decided. If only that is so it ends with 0 or, with --strict, 1. The result is stored
+// all the same.
 func TestThresholdsOfARun(t *testing.T) {
 	t.Parallel()
 	rising := scriptedLoad{latency: func(_ result.Point, trial int) float64 { return float64(trial) }} // ms
@@ -97,7 +97,6 @@ func TestThresholdsOfARun(t *testing.T) {
 		},
 	} {
 		t.Run(c.thresholds, func(t *testing.T) {
-			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "out")
 			args := strings.Fields("run lua --mix 1x1 --trials 9 --out " + dir + " " + c.thresholds)
 			o := playing(t, rising, args...).exits(t, c.code).says(t, c.says, "stored in "+dir)

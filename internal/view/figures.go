@@ -223,7 +223,7 @@ func waits(run *runs.Run) Figure {
 		Name:  "waits",
 		Title: "Latency over the measured time",
 		Note: fmt.Sprintf("Medians of the rounds, of the purchases that ended in each interval. "+
-			"Where one has fewer than %d purchases, its p99 would be the longest wait, and is left out.", leastForP99),
+			"The p99 of fewer than %d purchases is left out: it would be the longest wait.", leastForP99),
 		X: Scale{Label: "seconds since the measured time began"},
 		Y: Scale{Label: "wait", Unit: runs.Milliseconds, Log: true},
 	}
