@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/stored"
 )
@@ -22,6 +23,8 @@ type Row struct {
 	// user).
 	Status  string  `json:"status"`
 	Seconds float64 `json:"seconds"` // measured time
+	// Began is when the measured time began, in whole ms; zero: that is not known.
+	Began time.Time `json:"began,omitzero"`
 	// Elsewhere: programs of --exec traded, which tell nothing of their locks and
 	// commands but, if they like, retries.
 	Elsewhere bool `json:"elsewhere,omitempty"`
@@ -35,6 +38,11 @@ type Row struct {
 	// CourseSeconds is that length.
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
+	// CourseP50MS and CourseP99MS are percentiles of how long the purchases of each of these
+	// intervals took, as WaitMS is timed, but at most 1/16 too high; 0: none was made. Rows of
+	// older versions have none.
+	CourseP50MS []float64 `json:"course_p50_ms,omitempty"`
+	CourseP99MS []float64 `json:"course_p99_ms,omitempty"`
 
 	// Operations that began in the measured time, each followed to its end.
 	// WaitMS is of purchases made, until locks are released; in an open loop it

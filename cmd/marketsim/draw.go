@@ -32,12 +32,13 @@ const (
 	asJSON     = "json"
 	asMarkdown = "markdown"
 	asGobench  = "gobench"
+	asJSONL    = "jsonl" // the intervals of rows, a line each
 	asHTML     = "html"
 	asSVG      = "svg" // of one figure
 )
 
 var (
-	runFormats    = []string{asText, asMarkdown, asCSV, asJSON, asGobench}
+	runFormats    = []string{asText, asMarkdown, asCSV, asJSON, asGobench, asJSONL}
 	reportFormats = append(slices.Clone(runFormats), asHTML, asSVG)
 	faultsFormats = []string{asText, asMarkdown, asJSON}
 	checkFormats  = []string{asText, asJSON}
@@ -55,7 +56,7 @@ type output struct {
 
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
 	o.formats = formats
-	flags.StringVar(&o.format, "format", asText, "`format` of stdout: "+strings.Join(formats, ", "))
+	flags.StringVar(&o.format, "format", asText, "`format`: "+strings.Join(formats, ", "))
 }
 
 // addFolder adds the flags of add, and those of a folder in which the result is stored.
@@ -116,6 +117,9 @@ func (o *output) finish(p *program, d storedResult) error {
 	if err == nil && o.dir != "" {
 		p.notice("stored in %s", o.dir)
 	}
+	if o.format == asJSONL { // the lines are written while rows are measured
+		return err
+	}
 	return errors.Join(err, draw(p.stdout, o.format, namedResult{"", d}))
 }
 
@@ -130,7 +134,7 @@ type namedResult struct {
 // a run what is concluded from them.
 func draw(w io.Writer, format string, all ...namedResult) error {
 	switch format {
-	case asCSV, asGobench:
+	case asCSV, asJSONL, asGobench:
 		return drawRows(w, format, all)
 	case asJSON:
 		if len(all) > 1 {
@@ -166,12 +170,38 @@ func drawRows(w io.Writer, format string, all []namedResult) error {
 		rows = append(rows, view.NamedRun{Name: one.name, Run: run})
 	}
 
-	if format == asCSV {
+	switch format {
+	case asCSV:
 		return view.CSV(w, rows...)
+	case asJSONL:
+		return drawIntervals(w, rows)
 	}
 	for _, run := range rows {
 		if err := view.Gobench(w, run.Run); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// drawIntervals writes the intervals of all rows, a line each.
+func drawIntervals(w io.Writer, all []view.NamedRun) error {
+	for _, one := range all {
+		name := ""
+		if len(all) > 1 {
+			name = one.Name
+		}
+
+		some := false
+		for _, row := range one.Run.Rows {
+			some = some || len(row.Course) > 0
+			if err := view.Intervals(w, name, row, 0); err != nil {
+				return err
+			}
+		}
+		if !some {
+			return usagef("%s holds no intervals, as those of sweeps are not stored: "+
+				"'marketsim sweep --format jsonl' prints them", one.Name)
 		}
 	}
 	return nil

@@ -12,12 +12,13 @@ import (
 
 // formatByExtension has the formats of the files that 'report -o' writes.
 var formatByExtension = map[string]string{
-	".txt":  asText,
-	".md":   asMarkdown,
-	".csv":  asCSV,
-	".json": asJSON,
-	".html": asHTML,
-	".svg":  asSVG,
+	".txt":   asText,
+	".md":    asMarkdown,
+	".csv":   asCSV,
+	".json":  asJSON,
+	".jsonl": asJSONL,
+	".html":  asHTML,
+	".svg":   asSVG,
 }
 
 // formatOf is the format that the ending of the file's name asks for. It is empty where

@@ -40,7 +40,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/fault"
+	"github.com/marketsim/marketsim/internal/load"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/wording"
@@ -65,6 +67,9 @@ type program struct {
 	passwords      passwords // of the user's servers
 	quiet          bool      // neither progress nor notices are shown
 
+	// Measures a row: load.Measure, in whose place a test has a script.
+	measureRow func(context.Context, result.Point, load.Options) (result.Row, error)
+
 	mu      sync.Mutex        // held while something is started, and by leave
 	started redisconn.Closers // for when a second signal ends the program
 	over    bool              // the program ends by itself
@@ -73,18 +78,26 @@ type program struct {
 // run is main without what belongs to the process. It returns an error for
 // exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	p := &program{args: args, stdout: stdout}
+	return newProgram(args, stdout, stderr).run(ctx, stdin)
+}
+
+func newProgram(args []string, stdout, stderr io.Writer) *program {
+	p := &program{args: args, stdout: stdout, measureRow: load.Measure}
 	p.stderr = redactor{stderr, &p.passwords}
 	p.passwords.add(os.Getenv("REDIS_PASSWORD"))
+	return p
+}
 
+// run runs the command that was typed.
+func (p *program) run(ctx context.Context, stdin io.Reader) error {
 	root := newRoot(p)
-	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	root.SetArgs(append([]string{}, p.args...)) // nil would mean those of the process
 	root.SetIn(stdin)
-	help := bufio.NewWriter(stdout) // cobra ignores errors of writing
+	help := bufio.NewWriter(p.stdout) // cobra ignores errors of writing
 	root.SetOut(help)
-	root.SetErr(stderr)
+	root.SetErr(shownBy(p.stderr))
 	// To compare a very long word with the names of commands takes cobra minutes.
-	root.DisableSuggestions = slices.ContainsFunc(args, func(arg string) bool { return len(arg) > wording.ExcerptBytes })
+	root.DisableSuggestions = slices.ContainsFunc(p.args, func(arg string) bool { return len(arg) > wording.ExcerptBytes })
 
 	accepted := false // by cobra: the command line
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -290,7 +291,14 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 			if ctx.Err() != nil {
 				return ended(stored.Interrupted, nil)
 			}
-			row, err := on.row(ctx, plan, i, trial)
+			underway := &liveRow{
+				number:   len(run.Rows) + 1,
+				all:      all,
+				name:     plan.config.Points[i].Name(),
+				duration: plan.options.Duration,
+				rest:     plan.restAfter(len(run.Rows), all, began),
+			}
+			row, err := p.row(ctx, plan, on, underway, i, trial)
 			if errors.Is(err, protocol.ErrSilent) { // the time that the program stood still is no measurement
 				wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 				return ended(stored.Incomplete, err)
@@ -319,19 +327,54 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 	return wrong, nil
 }
 
-// row measures a point once. The row of a sweep, which has many, is stored without its
-// course and its histogram: with these the file would be three times as large.
-func (on *running) row(ctx context.Context, plan *plan, point, trial int) (result.Row, error) {
+// restAfter is about how long the rows take that follow the one under way.
+func (p *plan) restAfter(done, all int, began time.Time) time.Duration {
+	each := p.options.Warmup + p.options.Duration
+	if done > 0 {
+		each = time.Since(began) / time.Duration(done) // with stocking and auditing
+	}
+	return time.Duration(all-done-1) * each
+}
+
+// row measures a point once. Meanwhile a terminal shows it, and its intervals are printed if
+// that was asked for. The row of a sweep, which has many, is stored without its course and
+// its histogram: with these the file would be three times as large.
+func (p *program) row(
+	ctx context.Context, plan *plan, on *running, underway *liveRow, point, trial int,
+) (result.Row, error) {
 	o := on.optionsOf(plan, plan.config.Points[point])
 	o.History = plan.historyOf(point, trial)
 	o.Seed += uint64(trial - 1) // prices are drawn again, and are the same for all rows of a round
 	o.Trial = trial
-	row, err := load.Measure(ctx, plan.config.Points[point], o)
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unprinted error
+	o.Progress = func(soFar result.Row) {
+		underway.update(soFar)
+		if plan.out.format != asJSONL || unprinted != nil {
+			return
+		}
+		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
+		if errors.Is(unprinted, syscall.EPIPE) { // which is about no server
+			unprinted = errUnread
+		}
+		if unprinted != nil {
+			stop()
+		}
+	}
+	if !p.follows() && plan.out.format != asJSONL { // nobody looks
+		o.Progress = nil
+	}
+
+	unfollow := p.follow(underway)
+	row, err := p.measureRow(ctx, plan.config.Points[point], o)
+	unfollow()
 	if len(plan.config.Axes) > 0 {
-		row.Course = nil
+		row.Course, row.CourseP50MS, row.CourseP99MS = nil, nil, nil
 		row.Histogram = ""
 	}
-	return row, err
+	return row, errors.Join(err, unprinted)
 }
 
 // violated is an error for a row whose audit found something wrong.

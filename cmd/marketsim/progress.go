@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -50,7 +51,16 @@ func (p *program) progress(format string, args ...any) {
 		return
 	}
 	line := p.passwords.hide(fmt.Sprintf(format, args...))
-	w.show(fmt.Sprintf("%.*s", columns-1, line))
+	w.show(fmt.Sprintf("%.*s", columns-1, line), erasing(columns))
+}
+
+// erasing is what removes the last line of a terminal with so many columns. NO_COLOR asks
+// for none of the codes of terminals; whoever sets it sees the line all the same.
+func erasing(columns int) string {
+	if os.Getenv("NO_COLOR") != "" {
+		return "\r" + strings.Repeat(" ", columns-1) + "\r"
+	}
+	return clearLine
 }
 
 // advance prints what was just done, and how far the command is. A terminal keeps what was

@@ -41,7 +41,7 @@ func newReport(p *program) *cobra.Command {
 		f.out.add(flags, reportFormats)
 		flags.StringVarP(&f.file, "output", "o", "",
 			"`file` to write instead of stdout; without --format its ending decides: .txt, .md, .csv, .json, "+
-				".html (a page) or .svg (a figure)")
+				".jsonl, .html (a page) or .svg (a figure)")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as svg; by default the first")
 		flags.StringSliceVar(&f.locks, "lock", nil, "say briefly what was found about these `SPEC`s of locks or strategies")
 	})

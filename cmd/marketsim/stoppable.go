@@ -31,7 +31,9 @@ type stoppableWriter struct {
 	hurried   chan struct{} // closed at the first signal
 	hurryOnce sync.Once
 	unread    atomic.Bool // a write was given up: nothing more is written
-	shown     atomic.Bool // the last line was written by show
+
+	mu    sync.Mutex // held while something is written
+	erase string     // what removes the line that show wrote last; empty: there is none
 }
 
 func newStoppableWriter(to *os.File) *stoppableWriter {
@@ -43,17 +45,23 @@ func (p *stoppableWriter) Fd() uintptr { return p.to.Fd() }
 
 const clearLine = "\r\x1b[K" // removes a terminal's last line
 
-// show writes a line to a terminal, where the next write replaces it.
-func (p *stoppableWriter) show(line string) {
-	p.shown.Store(true)
-	_, _ = p.write([]byte(clearLine + line)) // nothing depends on it
+// show writes a line to a terminal, where the next write replaces it by writing erase.
+func (p *stoppableWriter) show(line, erase string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase = erase
+	_, _ = p.write([]byte(erase + line)) // nothing depends on it
 }
 
 // Write writes in pieces, to tell a slow reader from one that has stopped.
 func (p *stoppableWriter) Write(b []byte) (n int, err error) {
-	if p.shown.Swap(false) {
-		_, _ = p.write([]byte(clearLine))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.erase != "" {
+		_, _ = p.write([]byte(p.erase))
+		p.erase = ""
 	}
+
 	const piece = 4096
 	for part := range slices.Chunk(b, piece) {
 		// A write that was given up may read it after Write has returned.

@@ -73,7 +73,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	args := "run --strategy fine:queue:look=2s,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s --format json"
 	shown := onTerminal(t, 80, "TERM=xterm", strings.Fields(args)...)
-	for _, line := range []string{"1/2 fine:queue:look=2s 1x1", "1 of 2 done, about ", "2/2 lua 1x1"} {
+	for _, line := range []string{"1/2 fine:queue:look=2s 1x1: its market is prepared", "1/2 fine:queue:look=2s 1x1, trial 1: ",
+		"1 of 2 done, about ", "2/2 lua 1x1, trial 1: "} {
 		if !strings.Contains(shown, clearLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
@@ -83,18 +84,26 @@ func TestProgressOnATerminal(t *testing.T) {
 			t.Errorf("wider than the terminal: %q", line)
 		}
 	}
-	kept := regexp.MustCompile(`\x1b\[K(1/2 fine:queue[^\x1b]*)`).FindString(shown)
+	kept := regexp.MustCompile(`\x1b\[K(1/2 fine:queue[^\x1b]* trial 1: [^\x1b]*)`).FindString(shown)
 	if !strings.HasSuffix(strings.TrimSpace(kept), "audit ok") {
 		t.Errorf("the first row is not kept whole: %q", kept)
 	}
 }
 
-// TestDumbTerminal: one that does not understand the codes gets none.
+// TestDumbTerminal: one that does not understand the codes gets none, and neither does one on
+// which nobody wants color.
 func TestDumbTerminal(t *testing.T) {
 	t.Parallel()
 	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
-	if shown := onTerminal(t, 80, "TERM=dumb", args...); strings.Contains(shown, "\x1b") {
-		t.Errorf("codes for a terminal that does not understand them:\n%q", shown)
+	for _, env := range []string{"TERM=dumb", "NO_COLOR=1"} {
+		shown := onTerminal(t, 80, env, args...)
+		if strings.Contains(shown, "\x1b") {
+			t.Errorf("%s: codes for a terminal that does not want them:\n%q", env, shown)
+		}
+		// Without them a line can still be replaced, but by a dumb terminal.
+		if live := strings.Contains(shown, "its market is prepared"); live != (env == "NO_COLOR=1") {
+			t.Errorf("%s: the row under way is shown: %v\n%q", env, live, shown)
+		}
 	}
 }
 

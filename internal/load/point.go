@@ -68,6 +68,12 @@ type Options struct {
 	// judges; empty: none.
 	History string
 
+	// Progress is told the row so far: when its load begins, with Began alone, and at the end
+	// of each interval of its Course, with Seconds, Bought and WaitMS, too. These are of the
+	// purchases that have ended. No worker waits for it, but the end of the row does. nil:
+	// nobody is told.
+	Progress func(soFar result.Row)
+
 	// Observes the steps of a worker, and may hold it there; nil: nothing does.
 	steps func(role) step.Observer
 }

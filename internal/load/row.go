@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -109,9 +108,12 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.Histogram = string(histogram)
 
 	if r.Seconds > 0 {
+		r.Began = m.began()
 		r.CourseSeconds = time.Duration(m.window.interval()).Seconds()
-		began := min(courseIntervals, int(math.Ceil(r.Seconds/r.CourseSeconds)))
-		r.Course = slices.Clone(t.course[:began])
+		begun := min(courseIntervals, int(math.Ceil(r.Seconds/r.CourseSeconds)))
+		for i := range begun {
+			passed(r, &t.course[i])
+		}
 	}
 
 	sharing := m.market.shared.Load()

@@ -222,6 +222,9 @@ func (m *measurement) work(ctx context.Context) {
 	if m.meter.conn != nil {
 		everybody.Go(func() { m.guard(operations, m.meter.conn) })
 	}
+	if m.Progress != nil {
+		everybody.Go(m.tell)
+	}
 	everybody.Go(func() { // buyers end early when their coins are gone
 		buyers.Wait()
 		m.window.stop(stored.Complete)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,15 +108,16 @@ type tally struct {
 	// long orders that began in the window took, not clipped.
 	present, busy, orders, ordersWhole time.Duration
 
-	course [courseIntervals]int64 // purchases by the interval in which they ended
+	course course // of a buyer
 }
-
-const courseIntervals = 20 // how many intervals the course of a row has
 
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
 	for _, k := range of {
 		t.took[k] = newDurations()
+	}
+	if slices.Contains(of, purchaseTime) {
+		t.course = newCourse()
 	}
 	return t
 }
@@ -137,9 +139,7 @@ func (t *tally) add(b *tally) {
 	t.busy += b.busy
 	t.orders += b.orders
 	t.ordersWhole += b.ordersWhole
-	for i, n := range b.course {
-		t.course[i] += n
-	}
+	t.course.add(&b.course)
 }
 
 // traffic is what a worker and its locks exchanged with servers, except in the
@@ -207,7 +207,7 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 		if s.asked < 0 {
 			t.count[leftOver]++
 		}
-		t.course[min(s.end/t.window.interval(), courseIntervals-1)]++
+		t.course[min(s.end/t.window.interval(), courseIntervals-1)].note(time.Duration(s.end - s.asked))
 	}
 	t.spent(s)
 	t.orders += t.window.clip(s.start, s.end)
@@ -263,9 +263,6 @@ func (w *window) begin(warmup, length time.Duration) {
 func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
-
-// interval is the length of an interval of the course of a row, in ns.
-func (w *window) interval() int64 { return int64((w.length + courseIntervals - 1) / courseIntervals) }
 
 func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))

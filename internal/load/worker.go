@@ -39,6 +39,7 @@ type worker struct {
 	records
 	// When the operation under way began, on the window's clock; idle: there is none.
 	underway atomic.Int64
+	noting   atomic.Bool // it notes a purchase that has ended: see settle
 	exchange
 
 	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
@@ -202,10 +203,12 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
 	before := w.traffic()
 	receipt, err := w.purchaser.Purchase(ctx, o)
+	w.noting.Store(true) // before the end is read
 	end := time.Now()
 	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)
 	w.tally.ordered(span{w.at(asked), w.at(start), w.at(end)}, w.traffic().sub(before), receipt, err)
+	w.noting.Store(false)
 	if fatal(err) {
 		return fmt.Errorf("purchase item %d: %w", o.Item, err)
 	}

@@ -50,7 +50,7 @@ func TestParseMetrics(t *testing.T) {
 
 // TestOlderSchemas: a run that an older version stored is read as if it were stored now.
 func TestOlderSchemas(t *testing.T) {
-	for _, file := range []string{"schema2.json", "schema3.json"} {
+	for _, file := range []string{"schema2.json", "schema3.json", "schema4.json"} {
 		t.Run(file, func(t *testing.T) { readsOlder(t, "testdata/"+file) })
 	}
 
@@ -60,6 +60,11 @@ func TestOlderSchemas(t *testing.T) {
 	}
 	if met := three.Manifest.Config.Thresholds; len(met) != 1 || met[0].String() != "p99<=5ms" {
 		t.Errorf("its thresholds are %v", met)
+	}
+
+	four := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema4.json"))(t))))(t)
+	if r := four.Rows[0]; r.Server != "one" || len(r.Course) != 20 || r.CourseP50MS != nil || !r.Began.IsZero() {
+		t.Errorf("a row of schema 4 is %+v", r)
 	}
 }
 

@@ -17,9 +17,10 @@ import (
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
 // metrics that it compares, its thresholds, and how orders at a rate arrive; since 4 a row
-// may be one of several servers. Read takes what was stored since oldestSchema.
+// may be one of several servers, and since 5 it has the percentiles of its intervals. Read
+// takes what was stored since oldestSchema.
 const (
-	Schema       = 4
+	Schema       = 5
 	oldestSchema = 2
 )
 
@@ -315,6 +316,11 @@ func checkRow(r *result.Row) error {
 	}
 	if i := slices.IndexFunc(r.Course, func(n int64) bool { return n < 0 }); i >= 0 {
 		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
+	}
+	for _, all := range [][]float64{r.CourseP50MS, r.CourseP99MS} {
+		if n := len(all); n > 0 && n != len(r.Course) || slices.ContainsFunc(all, func(v float64) bool { return v < 0 }) {
+			return fmt.Errorf("percentiles %v of a course of %d intervals", all, len(r.Course))
+		}
 	}
 	return stored.Status(r.Status).Check()
 }

@@ -15,10 +15,10 @@ import (
 func TestReadResultRefuses(t *testing.T) {
 	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
 	of := func(change, to string) string {
-		return `{"schema":4,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+		return `{"schema":5,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
 	}
 	configured := func(config string) string {
-		return `{"schema":4,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
+		return `{"schema":5,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
 	}
 	for text, want := range map[string]string{
 		"":                                       "it is empty; make it again with 'marketsim run --out DIR'",
@@ -26,11 +26,11 @@ func TestReadResultRefuses(t *testing.T) {
 		"\x00\x00":                               "it is not JSON",
 		"[]":                                     "the whole is a JSON array",
 		"{}":                                     "schema 0",
-		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 4: measure again",
-		`{"schema":4}`:                           `unknown status ""`,
+		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 5: measure again",
+		`{"schema":5}`:                           `unknown status ""`,
 		of("", "") + `{}`:                        "after the end",
 		of(`}`, `,"added_later":-1}`):            `the field "added_later" is unknown`,
-		`{"later":1,"schema":5}`:                 "schema 5; this marketsim reads schemas 2 to 4",
+		`{"later":1,"schema":6}`:                 "schema 6; this marketsim reads schemas 2 to 5",
 		of("", "") + ` oh`:                       "after the end",
 		of(`"bought":1`, `"bought":"1"`):         "bought is a JSON string",
 		of(row, ""):                              "it says that it is complete, and has no row",
@@ -49,6 +49,8 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`}`, `,"contended_beside":-5}`):                     "contended_beside is -5",
 		of(`}`, `,"contended_beside":1}`):                      "contended_beside is 1, of 0",
 		of(`}`, `,"course":[2,-1]}`):                           "course[1] is -1",
+		of(`}`, `,"course":[2],"course_p50_ms":[1,2]}`):        "percentiles [1 2] of a course of 1 intervals",
+		of(`}`, `,"course":[2],"course_p99_ms":[-1]}`):         "percentiles [-1] of a course of 1 intervals",
 		configured(`{"axes":[{"name":"x","values":[1]}]}`):     `unknown axis "x"`,
 		configured(`{"metrics":["p98"]}`):                      `unknown metric "p98"`,
 		configured(`{"metrics":["p99","wait_ms_p99"]}`):        "p99 is there twice",

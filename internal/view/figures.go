@@ -70,7 +70,7 @@ type Curve struct {
 
 // Figures are those that a run has something for.
 func Figures(run *runs.Run) []Figure {
-	all := []Figure{BookFigure(run), throughput(run), rates(run), retries(run), latencies(run), course(run)}
+	all := []Figure{BookFigure(run), throughput(run), rates(run), retries(run), latencies(run), course(run), waits(run)}
 	if len(run.Manifest.Config.Axes) > 0 {
 		purchases, again := swept(run)
 		all = []Figure{purchases, rates(run), again}
@@ -198,22 +198,16 @@ func course(run *runs.Run) Figure {
 
 	least := math.Inf(1)
 	most := 0.0
-	for _, g := range measured(run) {
-		length := g.Rows[0].CourseSeconds
-		if length <= 0 {
-			continue // a sweep stores no intervals
+	eachInterval(run, func(g runs.Group, number int) {
+		rates := intervalRates(g.Rows, number)
+		if len(rates) < len(g.Rows) {
+			return
 		}
-		for i := range g.Rows[0].Course {
-			rates := intervalRates(g.Rows, i, length)
-			if len(rates) < len(g.Rows) {
-				continue
-			}
-			v := compare.Median(rates).Center
-			f.panel(g.Place()).add(g.Subject(), (float64(i)+0.5)*length, v)
-			least = min(least, max(v, 1))
-			most = max(most, v)
-		}
-	}
+		v := compare.Median(rates).Center
+		f.panel(g.Place()).add(g.Subject(), middle(g, number), v)
+		least = min(least, max(v, 1))
+		most = max(most, v)
+	})
 
 	// Otherwise the slow ones would lie on the axis, where nothing of them is seen.
 	const far = 20
@@ -223,9 +217,64 @@ func course(run *runs.Run) Figure {
 	return f
 }
 
-// intervalRates are the purchases a second in one interval, by number and length, of each
-// row that has it. The last one of a row may be too short to tell a rate.
-func intervalRates(rows []result.Row, number int, length float64) (rates []float64) {
+// waits shows how long purchases took in each interval of the measured time.
+func waits(run *runs.Run) Figure {
+	f := Figure{
+		Name:  "waits",
+		Title: "Latency over the measured time",
+		Note: fmt.Sprintf("Medians of the rounds, of the purchases that ended in each interval. "+
+			"The p99 of fewer than %d purchases is left out: it would be the longest wait.", leastForP99),
+		X: Scale{Label: "seconds since the measured time began"},
+		Y: Scale{Label: "wait", Unit: runs.Milliseconds, Log: true},
+	}
+
+	for _, percentile := range []struct {
+		name  string
+		least int64 // purchases
+		of    func(result.Row) []float64
+	}{
+		{name: "p50", least: 1, of: func(r result.Row) []float64 { return r.CourseP50MS }},
+		{name: "p99", least: leastForP99, of: func(r result.Row) []float64 { return r.CourseP99MS }},
+	} {
+		eachInterval(run, func(g runs.Group, number int) {
+			var values []float64
+			for _, r := range g.Rows {
+				all := percentile.of(r)
+				if number < len(all) && number < len(r.Course) && r.Course[number] >= percentile.least {
+					values = append(values, all[number])
+				}
+			}
+			if len(values) == len(g.Rows) {
+				f.panel(g.Place()+", "+percentile.name).add(g.Subject(), middle(g, number), compare.Median(values).Center)
+			}
+		})
+	}
+	return f
+}
+
+const leastForP99 = 100 // purchases, of which one takes longer than their p99
+
+// eachInterval calls do with each interval of each group that has any: a sweep stores none.
+func eachInterval(run *runs.Run, do func(g runs.Group, number int)) {
+	for _, g := range measured(run) {
+		if g.Rows[0].CourseSeconds <= 0 {
+			continue
+		}
+		for number := range g.Rows[0].Course {
+			do(g, number)
+		}
+	}
+}
+
+// middle is when half of an interval of a group was over, in seconds.
+func middle(g runs.Group, number int) float64 {
+	return (float64(number) + 0.5) * g.Rows[0].CourseSeconds
+}
+
+// intervalRates are the purchases a second in one interval of each row that has it. The last
+// one of a row may be too short to tell a rate.
+func intervalRates(rows []result.Row, number int) (rates []float64) {
+	length := rows[0].CourseSeconds
 	for _, r := range rows {
 		measured := min(length, r.Seconds-float64(number)*length)
 		if r.CourseSeconds == length && number < len(r.Course) && measured >= length/2 {

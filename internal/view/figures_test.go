@@ -35,7 +35,9 @@ func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run 
 				Course: []int64{
 					int64(perSecond), int64(0.9 * perSecond), int64(1.2 * perSecond), int64(perSecond),
 				},
-				Audit: result.AuditSummary{Done: true, OK: true},
+				CourseP50MS: []float64{4000 / perSecond, 4500 / perSecond, 3500 / perSecond, 4000 / perSecond},
+				CourseP99MS: []float64{800_000 / perSecond, 1e6 / perSecond, 7e5 / perSecond, 9e5 / perSecond},
+				Audit:       result.AuditSummary{Done: true, OK: true},
 				WaitMS: result.Latency{
 					Mean:  5000 / perSecond,
 					P50:   4000 / perSecond,
@@ -95,7 +97,8 @@ func drawn(t *testing.T) map[string]*runs.Run {
 // well-formed, and shows every strategy.
 func TestFigures(t *testing.T) {
 	for name, want := range map[string][]string{
-		"compared": {"throughput", "latency", "course"}, "swept": {"sweep"}, "open": {"rate", "latency", "course"},
+		"compared": {"throughput", "latency", "course", "waits"}, "swept": {"sweep"},
+		"open": {"rate", "latency", "course", "waits"},
 	} {
 		var names []string
 		for _, f := range Figures(drawn(t)[name]) {
