@@ -124,7 +124,8 @@ func TestIntervalsOfARun(t *testing.T) {
 		exits(t, exitFine)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], `{"strategy":"lua","mix":"1x1","trial":1,"interval":1,"at":"`) ||
-		!strings.HasSuffix(lines[3], `,"seconds":0.5,"purchases":500,"purchases_per_second":1000,"wait_ms_p50":1,"wait_ms_p99":2}`) {
+		!strings.HasSuffix(lines[3], `,"seconds":0.5,"purchases":500,"purchases_per_second":1000,`+
+			`"wait_ms_p50":1,"wait_ms_p99":2}`) {
 		t.Errorf("the intervals are\n%s", o.stdout)
 	}
 
@@ -144,7 +145,8 @@ func TestIntervalsOfARun(t *testing.T) {
 	if n := strings.Count(o.stdout, `"strategy":"lua","mix":"0x5","hot":`); n != 24 {
 		t.Errorf("a sweep of 12 rows prints %d intervals:\n%s", n, o.stdout)
 	}
-	marketsim(t, "report", swept, "--format", "jsonl").exits(t, exitUsage).says(t, "holds no intervals", "sweep --format jsonl")
+	marketsim(t, "report", swept, "--format", "jsonl").exits(t, exitUsage).
+		says(t, "holds no intervals", "sweep --format jsonl")
 }
 
 // TestNobodyReadsIntervals: a reader that is gone ends the run, and not only its output.
@@ -154,7 +156,8 @@ func TestNobodyReadsIntervals(t *testing.T) {
 		latency: func(result.Point, int) float64 { return 2 },
 		during:  func(o load.Options, r result.Row) { o.Progress(r) },
 	}
-	p := newProgram(strings.Fields("run lua fine --mix 1x1 --format jsonl --backend embedded"), goneReader{}, new(bytes.Buffer))
+	args := strings.Fields("run lua fine --mix 1x1 --format jsonl --backend embedded")
+	p := newProgram(args, goneReader{}, new(bytes.Buffer))
 	p.measureRow = told.measure
 	if err := p.run(t.Context(), strings.NewReader("")); !errors.Is(err, errGone) || exitCode(err) != exitEnvironment ||
 		!strings.Contains(err.Error(), "0 of 2 rows complete") {

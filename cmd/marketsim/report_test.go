@@ -135,10 +135,12 @@ func TestReportRefusesEndings(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"x.png":  {[]string{run}, []string{"writes no .png", "marketsim report ", "x.svg && rsvg-convert "}},
-		"x.PNG":  {[]string{run, "--figure", "throughput"}, []string{"writes no .png", " --figure throughput -o "}},
-		"x.pdf":  {[]string{run}, []string{"writes no .pdf", "rsvg-convert --format pdf "}},
-		"x.jpg":  {[]string{run}, []string{"no format ends in .jpg", ".csv, .html, .json, .jsonl, .md, .svg, .txt", "--format"}},
+		"x.png": {[]string{run}, []string{"writes no .png", "marketsim report ", "x.svg && rsvg-convert "}},
+		"x.PNG": {[]string{run, "--figure", "throughput"}, []string{"writes no .png", " --figure throughput -o "}},
+		"x.pdf": {[]string{run}, []string{"writes no .pdf", "rsvg-convert --format pdf "}},
+		"x.jpg": {[]string{run}, []string{
+			"no format ends in .jpg", ".csv, .html, .json, .jsonl, .md, .svg, .txt", "--format",
+		}},
 		"a.b.x":  {[]string{run}, []string{"no format ends in .x"}},
 		"y.txt":  {[]string{run, "--figure", "throughput"}, []string{"--figure is drawn as svg, and not as text"}},
 		"f.svg":  {[]string{storedFaults}, []string{"there is no figure in"}},

@@ -73,8 +73,10 @@ func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	args := "run --strategy fine:queue:look=2s,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s --format json"
 	shown := onTerminal(t, 80, "TERM=xterm", strings.Fields(args)...)
-	for _, line := range []string{"1/2 fine:queue:look=2s 1x1: its market is prepared", "1/2 fine:queue:look=2s 1x1, trial 1: ",
-		"1 of 2 done, about ", "2/2 lua 1x1, trial 1: "} {
+	for _, line := range []string{
+		"1/2 fine:queue:look=2s 1x1: its market is prepared", "1/2 fine:queue:look=2s 1x1, trial 1: ",
+		"1 of 2 done, about ", "2/2 lua 1x1, trial 1: ",
+	} {
 		if !strings.Contains(shown, clearLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}

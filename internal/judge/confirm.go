@@ -126,8 +126,8 @@ func (w *world) endPrograms() {
 func refutedNotes(program string, refuted map[verify.Harm]int) (notes []string) {
 	for _, harm := range verify.Harms() {
 		if times := refuted[harm]; times > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %q was seen in %s, and not again when the same was played anew with nothing beside it: "+
-				"it is not counted", program, harm, english.Plural(times, "schedule", "")))
+			notes = append(notes, fmt.Sprintf("%s: %q was seen in %s, and not again when nothing else was played beside: "+
+				"that does not count", program, harm, english.Plural(times, "schedule", "")))
 		}
 	}
 	return notes

@@ -79,8 +79,8 @@ func TestRivalsWait(t *testing.T) {
 // What was refuted is told, with its harm and how often it was seen.
 func TestRefutedNotes(t *testing.T) {
 	got := refutedNotes(locks, map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0})
-	want := []string{`lock: "kept out" was seen in 2 schedules, and not again when the same was played anew ` +
-		`with nothing beside it: it is not counted`}
+	want := []string{`lock: "kept out" was seen in 2 schedules, and not again when nothing else was played beside: ` +
+		`that does not count`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
