@@ -9,8 +9,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// An intervalLine is an interval of a row, as a line of JSON. Its names are those of a stored row and of the
-// CSV.
+// An intervalLine is an interval of a row, as a line of JSON. Its names are those of a stored
+// row and of the CSV.
 type intervalLine struct {
 	Run string `json:"run,omitempty"` // of several
 	result.Point
