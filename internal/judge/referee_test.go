@@ -114,6 +114,14 @@ func TestReferee(t *testing.T) {
 			r.takesAgain(alice)
 			r.waits(alice, time.Hour)
 		}, []verify.Harm{verify.LockedOut}},
+		{"after a release by another, with a wrong clock", time.Hour, func() {
+			r.wrongClock = true
+			take(alice, "")
+			take(bob, "")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+			take(alice, "")
+		}, []verify.Harm{verify.TwoHolders, verify.TwoHolders}},
 		{"a token twice", 1, func() { take(alice, "7"); r.ends(alice); take(bob, "7") }, []verify.Harm{verify.FenceRepeats}},
 		{"kept out", 1, func() { r.waits(bob, time.Hour) }, []verify.Harm{verify.LockedOut}},
 		{"who waits for a holder", 1, func() { take(alice, ""); r.waits(bob, time.Hour) }, nil},
