@@ -97,6 +97,9 @@ func judgedCommand(found *findings.Explorations) string {
 // measuredLease is what the leases of a lock were, in seconds.
 func measuredLease(found *findings.Explorations) string {
 	for _, e := range found.Searches {
+		if e.Lease != nil && e.Lease.KeptMS > 0 {
+			return "none"
+		}
 		if e.Lease != nil {
 			return fmt.Sprintf("%.1f to %.1f s", e.Lease.ShortestMS/1000, e.Lease.LongestMS/1000)
 		}

@@ -17,6 +17,8 @@ const (
 	RenewsOn Harm = "renews after a failed release"
 	// By one lock object, which is documented as confined to one.
 	HeldByTwoGoroutines Harm = "held by two goroutines"
+	// A release says that the lock was lost, within its lease, and nobody has had it since.
+	ToldOfNoLoss Harm = "told of a loss that was none"
 	// Of a lock that somebody else had had before it was released.
 	NotTold Harm = "not told of a loss"
 	// An extension says yes, though another client has had the lock since it was taken.
@@ -56,7 +58,7 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines,
+		NoHarm, Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines, ToldOfNoLoss,
 		NotTold, ExtendedLost, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, StillRenews, LockedOut,
 		NoLongerLocks, WaitForEachOther, DoesNotEnd,
 		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
@@ -72,10 +74,10 @@ func (h Harm) String() string {
 	return string(h)
 }
 
-// IsNote reports whether no lock that expires prevents it, or its user causes it: it is told,
-// and breaks nothing.
+// IsNote reports whether no lock that expires prevents it, its user causes it, or nobody else is
+// hurt by it: it is told, and breaks nothing.
 func (h Harm) IsNote() bool {
-	return slices.Contains([]Harm{Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines}, h)
+	return slices.Contains([]Harm{Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines, ToldOfNoLoss}, h)
 }
 
 // A Violation is a harm with what shows it, in words: the item, the account or the clients.

@@ -52,7 +52,7 @@ func newJudge(p *program) *cobra.Command {
 			"a client that could go on waits for the other one at most `N` times")
 		flags.IntVar(&f.options.Bounds.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all that the program\n"+
-			"hears): "+strings.Trim(fmt.Sprint(judgeKinds()), "[]"))
+			"hears, but idle-break): "+strings.Trim(fmt.Sprint(judge.AllKinds()), "[]"))
 		flags.DurationVar(&f.options.Within, "within", 90*time.Second, "the searches stop after this `duration`")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
@@ -195,17 +195,16 @@ func (f *judgeFlags) check(command []string) error {
 	}
 	for _, kind := range f.of {
 		switch {
-		case !slices.Contains(judgeKinds(), explore.Fault(kind)):
+		case !slices.Contains(judge.AllKinds(), explore.Fault(kind)):
 			return usagef("--of: there is no fault %q; 'marketsim judge --help' names them", kind)
 		case explore.Fault(kind) == explore.Cancel && f.options.Purchase:
 			return usagef("--of cancel is for locks: purchases are not cancelled")
+		case explore.Fault(kind) == explore.IdleBreak && f.options.Purchase:
+			return usagef("--of idle-break is for locks: a buyer always asks something")
 		}
 	}
 	return nil
 }
-
-// judgeKinds are the faults that --of may name.
-func judgeKinds() []explore.Fault { return append(judge.Kinds(), explore.Cancel) }
 
 // complete fills in the options that no flag is, and prepares the output.
 func (f *judgeFlags) complete(p *program, command []string) error {

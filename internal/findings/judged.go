@@ -16,6 +16,8 @@ type JudgedLease struct {
 	AskedMS    float64 `json:"asked_ms"` // LOCK_TTL_MS of the program
 	ShortestMS float64 `json:"shortest_ms"`
 	LongestMS  float64 `json:"longest_ms"`
+	// How long a stopped holder kept a lock without a lease, of which no length was measured.
+	KeptMS float64 `json:"kept_ms,omitempty"`
 }
 
 // AskedLease is the lease that the program of a search was asked to have; 0: it takes no lock.

@@ -99,12 +99,18 @@ func (s *schedule) options() (options []search.Choice) {
 // faults are those that can happen to a client that can go on.
 func (s *schedule) faults(c *client) (options []search.Choice) {
 	for _, kind := range s.kinds {
-		if kind == explore.Cancel {
+		possible := true
+		switch kind {
+		case explore.Cancel:
 			options = append(options, s.cancelsRequest(c)...)
 			continue
+		case explore.Lose, explore.Late:
+			possible = len(c.waiting) > 0
+		case explore.IdleBreak:
+			// Whether one that waits for the lock has sent its next poll already is chance.
+			possible = len(c.waiting) == 0 && s.claim(c).phase == holding
 		}
-		needsRequest := kind == explore.Lose || kind == explore.Late
-		if !needsRequest || len(c.waiting) > 0 {
+		if possible {
 			options = append(options, search.Choice{What: string(kind), N: c.number})
 		}
 	}
@@ -155,6 +161,9 @@ func (s *schedule) do(choice search.Choice) {
 	if choice.IsFault() || choice.What == search.Wake || choice.What == search.Arrive {
 		s.idle.changed()
 	}
+	if choice.IsFault() {
+		s.referee.strikes(choice.N)
+	}
 
 	if choice.What == search.Renew || isRenewalStruck(choice) {
 		s.renew(c, choice)
@@ -178,6 +187,8 @@ func (s *schedule) do(choice search.Choice) {
 		s.deliver(c, h, lostReply, h.Lose)
 	case explore.Die:
 		s.dieNext(c)
+	case explore.IdleBreak:
+		s.breakIdle(c)
 	case explore.Cancel:
 		s.cancel(c, choice.At == requestLost)
 	default:
@@ -197,6 +208,17 @@ func (s *schedule) pause(c *client) {
 	c.pausedSince = time.Now()
 	s.referee.pauses(c.number)
 	c.process.Pause()
+}
+
+// breakIdle breaks the connections of a client that asks nothing. Renewals that it has sent
+// before pass.
+func (s *schedule) breakIdle(c *client) {
+	for len(c.renewals) > 0 {
+		s.passRenewal(c)
+	}
+	s.diagram.add(c.number, "*its connections break*", "")
+	s.idle.restart(c.number)
+	c.gate.Cut()
 }
 
 // wake has a client go on. A renewal that was due meanwhile is awaited: whether it was

@@ -24,7 +24,10 @@ func (s *schedule) finish() {
 		s.audit()
 	case slices.ContainsFunc(s.steps, search.Choice.IsFault):
 		s.checkWorksOn()
-		s.checkRecovery()
+		// Whom the end of the schedule killed may still have a lock that has no lease.
+		if s.keeps == 0 || !s.abandoned {
+			s.checkRecovery()
+		}
 	}
 
 	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool { return v.Harm != verify.Outlived })
@@ -44,6 +47,7 @@ func (s *schedule) end(c *client) {
 		s.referee.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.Name, 6*s.lease))
 	}
 	if unfinished || paused {
+		s.abandoned = true
 		c.kill()
 		s.referee.ends(c.number)
 	}

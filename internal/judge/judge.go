@@ -69,6 +69,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 			res.Notes = append(res.Notes, refutedNotes(name, searched.refuted)...)
 			found.add(one, searched)
 			o.known = max(o.known, searched.asked)
+			o.keeps = searched.keeps
 		}
 	}
 

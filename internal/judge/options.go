@@ -52,6 +52,7 @@ type Options struct {
 	beyond time.Time
 	pool   *pool         // keeps worlds from one program to the next; nil: nothing does
 	known  time.Duration // the lease that an earlier program had; 0: there was none
+	keeps  time.Duration // see world.keeps, from an earlier program or world
 	// The clock of the second client is set by faketime, not by its gate: see clock.go.
 	faketime bool
 	within   time.Duration // of all programs; Within is then that of one
@@ -62,6 +63,10 @@ type Options struct {
 func Kinds() []explore.Fault {
 	return []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late}
 }
+
+// AllKinds are those that Options may name: also explore.IdleBreak, which breaks the
+// connections of a holder that asks nothing, and which most client libraries hide.
+func AllKinds() []explore.Fault { return append(Kinds(), explore.Cancel, explore.IdleBreak) }
 
 // The programs of a lock: holders leave at once, the first holder works for one lease and
 // a half, and the clock of the second client is ahead or behind by clockStep.

@@ -17,7 +17,7 @@ import (
 // from when the request that may have begun it was sent on, and for the least time that
 // was measured, but no longer than a time in that request says.
 type referee struct {
-	lease    time.Duration   // the least that a lease can be
+	lease    time.Duration   // the least that a lease can be, or for which a lock without one stays
 	patience time.Duration   // how long a client may be kept out of a lock that nobody holds
 	tested   map[string]bool // the promises that something has put to the test
 	// The clock of a client is wrong. Who gets in then may owe it to that clock, and not to a
@@ -67,6 +67,7 @@ type claim struct {
 	sentBeforePause time.Time
 
 	cancelled bool // the call that is under way
+	struck    bool // by a fault, since it has acquired the lock
 	// An earlier release of what it now releases has failed: it may have freed the lock.
 	repeats bool
 }
@@ -74,7 +75,7 @@ type claim struct {
 // newReferee is the referee of clients that are to lock twice and once.
 func newReferee(w *world) *referee {
 	r := &referee{
-		lease:      w.leastLease,
+		lease:      max(w.leastLease, w.keeps),
 		patience:   2*w.lease + settleLimit,
 		tested:     w.tested,
 		wrongClock: setsClock(w.program),
@@ -178,6 +179,9 @@ func (r *referee) failsToRelease(client int) {
 	c.phase = unreleased
 }
 
+// strikes notes that a fault happens to a client.
+func (r *referee) strikes(client int) { r.claims[client].struck = true }
+
 // ends notes that a client does no more.
 func (r *referee) ends(client int) { r.claims[client].phase = ended }
 
@@ -203,6 +207,7 @@ func (r *referee) takesAgain(client int) {
 func (r *referee) acquires(client int, token string) {
 	c := r.claims[client]
 	c.phase = holding
+	c.struck = false
 	c.acquired = time.Now()
 	c.leaseEnds = c.leaseBegins.Add(r.lease)
 	if !c.expires.IsZero() && c.expires.Before(c.leaseEnds) {
@@ -261,6 +266,13 @@ func (r *referee) releases(client int, word string) {
 			r.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+
 				" had got it meanwhile")
 		}
+	}
+
+	// After a fault the first of two releases may have been the one that was executed.
+	mayHaveLost := c.struck || c.repeats || r.wrongClock || other.acquired.After(c.acquired) ||
+		r.mayHaveEnded(c.leaseEnds, time.Now())
+	if word == program.Lost && !mayHaveLost {
+		r.harm(verify.ToldOfNoLoss, c.name+" is told that it had lost the lock, within its lease, and nobody has had it since")
 	}
 
 	c.left--

@@ -122,6 +122,22 @@ func TestReferee(t *testing.T) {
 			r.releases(alice, program.Released)
 			take(alice, "")
 		}, []verify.Harm{verify.TwoHolders, verify.TwoHolders}},
+		{"told of a loss that was none", time.Hour, func() {
+			take(alice, "")
+			r.leaves(alice)
+			r.releases(alice, program.Lost)
+		}, []verify.Harm{verify.ToldOfNoLoss}},
+		{"told of a loss after the lease", 1, func() {
+			take(alice, "")
+			r.leaves(alice)
+			r.releases(alice, program.Lost)
+		}, nil},
+		{"told of a loss after a fault", time.Hour, func() {
+			take(alice, "")
+			r.strikes(alice)
+			r.leaves(alice)
+			r.releases(alice, program.Lost)
+		}, nil},
 		{"a token twice", 1, func() { take(alice, "7"); r.ends(alice); take(bob, "7") }, []verify.Harm{verify.FenceRepeats}},
 		{"kept out", 1, func() { r.waits(bob, time.Hour) }, []verify.Harm{verify.LockedOut}},
 		{"who waits for a holder", 1, func() { take(alice, ""); r.waits(bob, time.Hour) }, nil},

@@ -38,6 +38,13 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 		}
 		first = cmp.Or(first, err)
 	}
+
+	var kept *noLease
+	if errors.As(err, &kept) {
+		w.keeps = kept.waited
+		w.wantedLease = leases[0]
+		return w.rehearse()
+	}
 	if errors.Is(first, program.ErrSilent) && errors.Is(err, program.ErrSilent) {
 		return first
 	}
@@ -75,7 +82,7 @@ func (w *world) rehearse() error {
 		return w.checkClock()
 	case setsClock(w.program): // a lease that ends too soon by a clock is for the search to find
 		return nil
-	case w.shop != nil:
+	case w.shop != nil, w.keeps > 0:
 		return nil
 	}
 	return w.measureLease()
@@ -210,8 +217,8 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	w.lease = time.Since(began)
 	holder.process.Resume()
 	switch {
-	case errors.Is(err, program.ErrSilent): // it waits for the lock: it has answered before
-		return 0, &noLease{waited: w.lease, lease: w.wantedLease, cause: err}
+	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits, or gives up: it has answered before
+		return 0, &noLease{waited: w.lease, cause: err}
 	case err != nil:
 		return 0, fmt.Errorf("a holder was stopped, and in %s the other did not get in: has the lock a lease, of "+
 			"LOCK_TTL_MS = %d milliseconds? %w", w.lease.Round(time.Millisecond), w.wantedLease.Milliseconds(), err)
@@ -232,23 +239,21 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	)
 }
 
-// A noLease is the error of a lock that its stopped holder keeps.
+// A noLease is the error of a lock that its stopped holder keeps: another lease may be one that
+// it can have. Where none is, the lock is judged without one.
 type noLease struct {
-	waited, lease time.Duration
-	cause         error
+	waited time.Duration
+	cause  error
 }
 
-// Error says what was seen, and what helps.
+// Error says what was seen.
 func (e *noLease) Error() string {
-	return fmt.Sprintf("%v: a holder was stopped, and in %s the other did not get in: "+
-		"the lock has no lease, or one that a waiter prolongs, or one that does not follow LOCK_TTL_MS = %d. "+
-		"Without a lease a holder that dies keeps all others out for good, and judge says no "+
-		"more of such a lock: set the expiry in the command that takes it, SET key token NX PX ms",
-		ErrAdapter, e.waited.Round(100*time.Millisecond), e.lease.Milliseconds())
+	return fmt.Sprintf("a holder was stopped, and in %s the other did not get in: %v",
+		e.waited.Round(100*time.Millisecond), e.cause)
 }
 
-// Unwrap has the program at fault, and the one that waits silent.
-func (e *noLease) Unwrap() []error { return []error{ErrAdapter, e.cause} }
+// Unwrap has the program that waits silent.
+func (e *noLease) Unwrap() error { return e.cause }
 
 // acquireWithin has a client acquire a lock, and again after an error, which may be that it
 // gives up sooner than a lease ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/findings"
@@ -31,21 +32,32 @@ type ProgramResult struct {
 	asked    time.Duration
 	shortest time.Duration
 	longest  time.Duration
+	keeps    time.Duration // see world.keeps
 }
 
-// leases says how long leases were.
+// leases says how long leases were, or that there is none.
 func (s ProgramResult) leases() string {
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+	if s.keeps > 0 {
+		return fmt.Sprintf("lease: none was seen: a holder was stopped, and in %s nobody got in (LOCK_TTL_MS = %d): "+
+			"the lock has none, or its waiters prolong it, or it follows something else; who dies keeps it. "+
+			"Set the expiry in the command that takes it: SET key token NX PX ms", round(s.keeps), s.asked.Milliseconds())
+	}
 	return fmt.Sprintf("lease: asked for %s; lasted %s to %s", s.asked, round(s.shortest), round(s.longest))
 }
 
 // lease is the same as it is stored; nil: the program takes no lock, or none was measured.
 func (s ProgramResult) lease() *findings.JudgedLease {
-	if s.longest == 0 {
+	if s.longest == 0 && s.keeps == 0 {
 		return nil
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Round(time.Millisecond).Milliseconds()) }
-	return &findings.JudgedLease{AskedMS: ms(s.asked), ShortestMS: ms(s.shortest), LongestMS: ms(s.longest)}
+	return &findings.JudgedLease{
+		AskedMS:    ms(s.asked),
+		ShortestMS: ms(s.shortest),
+		LongestMS:  ms(s.longest),
+		KeptMS:     ms(s.keeps),
+	}
 }
 
 // promises are those that the search has put to the test. If all lock as
@@ -83,6 +95,7 @@ func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 // noteLeases notes the leases that worlds have measured.
 func (s *ProgramResult) noteLeases(worlds []*world) {
 	s.asked = worlds[0].wantedLease
+	s.keeps = worlds[0].keeps
 	s.shortest = worlds[0].measured
 	for _, w := range worlds {
 		s.shortest = min(s.shortest, w.measured)
@@ -183,6 +196,9 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)
 		o.Bounds.Faults = len(steps)
 	}
+	if slices.ContainsFunc(steps, isIdleBreak) {
+		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.IdleBreak)
+	}
 
 	err = o.withClock(func(o Options) error {
 		return o.withWorlds(ctx, func(worlds []*world) error {
@@ -193,6 +209,8 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	f.Token = token
 	return f, err
 }
+
+func isIdleBreak(step string) bool { return strings.HasPrefix(step, string(explore.IdleBreak)) }
 
 // bounds are those of the search. Which faults may happen is for a world to know.
 func (o Options) bounds() search.Bounds {

@@ -30,6 +30,7 @@ type schedule struct {
 	stalled    bool      // a client took long to become idle: the machine has no time for it
 	unsettled  bool      // a client was not idle yet when the last wait for that ended
 	guessed    bool      // something was chosen nevertheless
+	abandoned  bool      // a client had not ended when the schedule was over, and was killed
 }
 
 // mostSteps ends schedules that come to no end.

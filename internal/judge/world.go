@@ -36,9 +36,12 @@ type world struct {
 	// The least that it can be: one that polls seldom gets in late, and lease is too long.
 	leastLease time.Duration
 	measured   time.Duration // what lease was, in this world alone
-	phase      time.Duration // of a second, in which it measures the lease
-	silence    time.Duration // how long a client may say nothing, unless other limits come first
-	again      int           // how many schedules in a row it has had played again, see playAgain
+	// How long a stopped holder was seen to keep a lock that has no lease, or one that its
+	// waiters prolong; 0: it has a lease. Then lease is only a measure of time.
+	keeps   time.Duration
+	phase   time.Duration // of a second, in which it measures the lease
+	silence time.Duration // how long a client may say nothing, unless other limits come first
+	again   int           // how many schedules in a row it has had played again, see playAgain
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -82,6 +85,7 @@ func newWorld(
 		phase:    time.Duration(n) * time.Second / time.Duration(o.pairs()),
 		kinds:    o.Bounds.Kinds,
 		silence:  cmp.Or(o.silence, o.Within, 3*program.StartLimit),
+		keeps:    o.keeps,
 	}
 
 	err = w.addClients(o, guardian)

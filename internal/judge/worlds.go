@@ -70,7 +70,8 @@ func (p *pool) open(ctx context.Context, o Options) (err error) {
 	}
 	first.kinds = o.Bounds.Kinds
 
-	// The others need not try other leases.
+	// The others need not try other leases, nor find out that there is none.
+	o.keeps = first.keeps
 	others, err := o.startWorlds(ctx, p.guardian, first.wantedLease)
 	p.worlds = append(p.worlds, others...)
 	if err != nil {
