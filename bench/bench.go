@@ -96,6 +96,7 @@ var (
 // "incomplete", and audited if that was possible. A market that the audit found wrong is no
 // error: see result.Row.Audit.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
+	// Without keys the row has some of its own, so that runs beside each other do not meet.
 	keys := o.Keys
 	if keys == (market.Keys{}) {
 		keys, err = market.NewKeys("marketsim:{" + rand.Text() + "}:")
@@ -103,6 +104,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 			return row, err
 		}
 	}
+
 	server, err := backend.Open(ctx, o.URL)
 	if err != nil {
 		return row, err

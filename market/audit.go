@@ -98,6 +98,8 @@ type auditor struct {
 	came map[spot]int
 }
 
+// newAuditor sums up what all workers were told for certain: what each account should have gained,
+// who minted which batch, and where each item went. What is left is to hold the market against it.
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
 		opening:   o,
@@ -132,6 +134,7 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		}
 	}
 
+	// Ids count from 1, so that an item's place in a slice is its id.
 	items := len(a.minters)*BatchSize + 1
 	a.found = make([]place, items)
 	a.prices = make([]float64, items)
@@ -156,6 +159,8 @@ func (a *auditor) look(f found) {
 		at.place = -at.place
 	}
 
+	// Seen for the first time, an item is only noted: whether it may lie there is judged when all
+	// were seen.
 	switch id := f.item; {
 	case f.damage != "":
 		a.itemProblem(NoItem, 0, "%s", f.damage)
@@ -168,7 +173,8 @@ func (a *auditor) look(f found) {
 	case a.minter(id) == 0:
 		a.itemProblem(NoItem, id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
-		a.found[id], a.prices[id] = at.place, at.price
+		a.found[id] = at.place
+		a.prices[id] = at.price
 	case a.found[id] != at.place:
 		kind := StillListed
 		if a.found[id] > 0 && at.place > 0 {

@@ -128,6 +128,8 @@ func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts in
 	return Snapshot{}, fmt.Errorf("read the market: it changed between %d readings; stop what writes to it", maxReads)
 }
 
+// snapshot reads the market once. What is damaged is left out of it, and is in the error beside
+// all else that is damaged: who looks for the cause wants to see the whole.
 func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	s := newSnapshot()
 	var wrong []error
@@ -135,7 +137,7 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 		switch {
 		case err == nil:
 			s.Funds[id] = funds
-		case !errors.Is(err, redis.Nil):
+		case !errors.Is(err, redis.Nil): // that is an account that was never opened
 			wrong = append(wrong, fmt.Errorf("funds of user %d: %w", id, err))
 		}
 	})

@@ -70,6 +70,7 @@ func openAdapter(ctx context.Context, name string) (*adapter, error) {
 		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
 	}
 
+	// The strategy opens a lock of its own for what it buys; what "acquire" takes is another one.
 	a := &adapter{}
 	a.worker, err = connect.Open(ctx, spec, connect.MarketServers{Market: redisconn.To(server)}, connect.Counters{},
 		strategies.Env{Keys: keys, Process: new(lock.ProcessState)})
@@ -95,6 +96,7 @@ func (a *adapter) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 	return lines.Err()
 }
 
+// answer does what a line asks for, and says what came of it, as help/judge.txt tells.
 func (a *adapter) answer(ctx context.Context, line string) string {
 	var o market.Order
 	var l market.Listing
@@ -102,6 +104,8 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	lists, _ := fmt.Sscanf(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price)
 	words := strings.Fields(line)
 
+	// What the answers of buy and list are, package program knows. Those of acquire and release
+	// follow the error below.
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:

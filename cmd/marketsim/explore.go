@@ -40,7 +40,7 @@ func newExplore(p *program) *cobra.Command {
 	}
 
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
-		f.limits.Preemptions = explore.Unbounded
+		f.limits.Preemptions = explore.Unbounded // help shows it as the default
 		flags.Var((*preemptions)(&f.limits.Preemptions), "preemptions",
 			"a client that could go on waits for another one at most `N` times;\n"+
 				"any: every order of their requests is gone through (once with three\n"+
@@ -77,6 +77,8 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 		return err
 	}
 	p.passwords.hideInScripts(res.Scripts)
+
+	// A token names the scheme, the program and the schedule, so that nothing is left to choose.
 	switch {
 	case f.replay != "" && len(names) > 0:
 		return usagef("--replay plays one schedule, whose token names the spec: leave SPEC out")
@@ -97,6 +99,7 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
+
 	for _, e := range chosen {
 		e.again = res.Again
 		res.Searches = append(res.Searches, e.search(ctx, p, *f)...)
@@ -145,6 +148,8 @@ func (t trade) shortest(e *findings.Exploration, found explore.Found) {
 	}
 }
 
+// chosen are the schemes that names mean, each with its programs. It refuses what the flags ask
+// for and nobody can do, before the first search.
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.limits.Preemptions, f.limits.Faults) < 0 || f.limits.Schedules < 1 {
 		return nil, usagef("--preemptions and --faults must be at least 0; --schedules at least 1")
@@ -170,6 +175,8 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
+
+	// A program that cannot have a scheme is seen now, and not after an hour of other searches.
 	for _, scheme := range schemes {
 		e, err := f.exploration(scheme)
 		if err != nil {
@@ -232,7 +239,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 				Stopped:     r.Stopped,
 			},
 		}
-		if r.Lost > 0 {
+		if r.Lost > 0 { // at so many of all points what the clients did was chance
 			found.Points = r.Points
 			found.Lost = r.Lost
 		}
@@ -295,12 +302,14 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	}
 	t := trade{m, spec}
 
+	// What is stored of a search is stored of one schedule, too, so that it is drawn the same way.
 	found, err := explore.Replay(ctx, t.program(), f.replay)
 	if err != nil {
 		return nil, err
 	}
 	one := findings.Exploration{Scheme: subject, Program: name}
-	one.Schedules, one.Diagram = 1, &found.Diagram
+	one.Schedules = 1
+	one.Diagram = &found.Diagram
 	t.shortest(&one, found)
 	if one.Harm != "" {
 		one.Harmful = 1

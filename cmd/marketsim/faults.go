@@ -166,6 +166,7 @@ func (p *program) findFaults(
 	}
 	p.notice("backend: %s", runner.Market.Describe())
 
+	// Cells of several scenarios are played beside each other: one is done when its last cell is.
 	done := 0
 	return runner.Run(ctx, res, scenarios, schemes, func(f findings.Finding) {
 		missing[f.Scenario]--

@@ -180,6 +180,7 @@ func (f *judgeFlags) check(command []string) error {
 		return usagef("--within must be more than 0, and --lease at least 100ms")
 	}
 
+	// A program that is not there would fail in each of 16 processes, with their words.
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return usagef("%w: is it installed, and is there a path before a program in a folder, such as ./lock.py?", err)
 	}

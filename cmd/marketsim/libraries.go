@@ -111,6 +111,7 @@ func suggestList(err error) error {
 		return err
 	}
 
+	// The name may be right, and only stand in the wrong place.
 	name := unknown.Name
 	known := reference.LibrariesNamed(name)
 	_, noScheme := fault.SchemeOf(catalogue.Full(), name)

@@ -133,6 +133,7 @@ func descriptions(scheme fault.Scheme) (all []description) {
 		})
 	}
 
+	// Every lock gets the promises of the one scheme: who reads them has asked for that one.
 	var promised []string
 	for _, p := range scheme.Promises().List() {
 		if p.Made {

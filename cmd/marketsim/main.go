@@ -191,6 +191,8 @@ func oneOf(kinds ...func() []string) cobra.CompletionFunc {
 	}
 }
 
+// newRoot makes the command with its subcommands. Errors are printed by main, in one way for
+// all, and not by cobra.
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "marketsim",
@@ -212,6 +214,7 @@ func newRoot(p *program) *cobra.Command {
 		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
 	root.AddCommand(commands...)
 
+	// After all flags are known: texts from help/, completion, and refusal of a flag given twice.
 	for _, cmd := range append(commands, root) {
 		explain(cmd)
 		complete(cmd)

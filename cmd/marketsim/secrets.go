@@ -172,6 +172,8 @@ func (s *passwords) hideIn(run *runs.Run) {
 		}
 	}
 
+	// Of a row only what a server or an audit has said may hold a password: names and numbers
+	// are marketsim's.
 	for i := range run.Rows {
 		row := &run.Rows[i]
 		for j := range row.Warnings {

@@ -131,6 +131,9 @@ func (s serverPlan) markets() []namedServer {
 	return s.several
 }
 
+// plan is what the flags and the environment say of servers. REDIS_URL counts where no flag
+// names a server or a kind of server; REDIS_PASSWORD where the URL has no password; a file of
+// --password-file before both.
 func (f serverFlags) plan() (serverPlan, error) {
 	s := serverPlan{choice: backend.Origin(f.choice)}
 	several, err := f.severalServers()
@@ -138,6 +141,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		return s, err
 	}
 	s.several = several
+
 	masters, err := f.masters()
 	err = cmp.Or(err, addresses("zookeeper", f.zookeeper), addresses("etcd", f.etcd))
 	s.locks = servers.Addresses{Masters: masters, ZooKeeper: f.zookeeper, Etcd: f.etcd}
@@ -160,6 +164,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		return s, nil
 	}
 
+	// From here on there is a server of the user's, whose passwords must never be shown.
 	target, err := redisconn.ParseURL(url)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", from, err)

@@ -74,6 +74,8 @@ func (p *stoppableWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// write writes, and waits until it is read or, once the command is in a hurry, for p.waits. Who
+// does not read by then gets nothing more: the write under way stays blocked in its goroutine.
 func (p *stoppableWriter) write(b []byte) (int, error) {
 	if p.unread.Load() {
 		return 0, errUnread
@@ -93,6 +95,7 @@ func (p *stoppableWriter) write(b []byte) (int, error) {
 	case <-p.hurried:
 	}
 
+	// n and err belong to the goroutine until written is closed.
 	select {
 	case <-written:
 		return n, err

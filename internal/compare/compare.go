@@ -284,6 +284,9 @@ func (p *pair) log(r *result.Row) float64 {
 	return 0
 }
 
+// judge makes a verdict of the logarithms of the ratios inside rounds, whose median has an
+// interval without any assumption about how they are distributed. Medians of both are shown
+// beside, and decide nothing.
 func (p *pair) judge(planned int, margin float64) Comparison {
 	c := p.Comparison
 	nan := math.NaN()
@@ -310,6 +313,7 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 		c.Verdict = c.verdict(margin)
 	}
 
+	// Rounds without a ratio have counted as a ratio of 1: what came of that must not be shown.
 	if p.noRatio != "" || c.MedianA == 0 || c.MedianB == 0 {
 		c.Ratio, c.Low, c.High = nan, nan, nan
 	}

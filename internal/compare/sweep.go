@@ -65,6 +65,8 @@ func values(axes []runs.Axis, i int) []float64 {
 	return at
 }
 
+// judge names the best strategies of a place: those that none was shown to beat. Loss is how much
+// slower the slowest is than the fastest: what a wrong choice costs there.
 func (p *Place) judge() {
 	for _, g := range p.Groups {
 		beaten := slices.ContainsFunc(p.Comparisons, func(c Comparison) bool {
@@ -79,6 +81,7 @@ func (p *Place) judge() {
 		return
 	}
 
+	// Each pair was compared once, in either order.
 	byRate := func(a, b runs.Group) int {
 		return cmp.Compare(Rate(a).Center, Rate(b).Center)
 	}

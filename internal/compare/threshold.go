@@ -101,6 +101,7 @@ func (all rounds) checkValue(c *Check, trials int) {
 		}
 	}
 
+	// With a reason nothing is claimed: the values that there are may be those of a wrong market.
 	c.Measured, c.Low, c.High = math.NaN(), math.NaN(), math.NaN()
 	c.Rounds = len(values)
 	if c.Reason != "" {
@@ -140,6 +141,7 @@ func (all rounds) checkRatio(c *Check, plan runs.Config) {
 		return
 	}
 
+	// The first strategy is in the plan once more, under another name: the A/A control.
 	var controls []Comparison
 	for _, s := range strategies[1:] {
 		if (result.Point{Strategy: s}).Spec() != strategies[0] {

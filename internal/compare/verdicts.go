@@ -5,6 +5,7 @@ import "github.com/marketsim/marketsim/internal/runs"
 // Verdicts are what is known of a run, for other programs; nil: it neither compares nor has
 // thresholds.
 func Verdicts(run *runs.Run) *runs.Verdicts {
+	// NaN is what is not known here, and no number in JSON: there the field is left out.
 	var all runs.Verdicts
 	for _, c := range Of(run) {
 		all.Comparisons = append(all.Comparisons, runs.Comparison{

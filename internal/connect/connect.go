@@ -71,6 +71,8 @@ func (s MarketServers) Each(change func(redisconn.Dialer) redisconn.Dialer) Mark
 	return s
 }
 
+// open connects a worker, and opens its Purchaser. What it has opened before an error is in
+// w.Closers, for who calls it to close.
 func (w *Opened) open(
 	ctx context.Context, spec strategies.Spec, s MarketServers, t Counters, env strategies.Env,
 ) (err error) {
@@ -91,6 +93,8 @@ func (w *Opened) open(
 		env.NewLockClient = s.Locks.WithStats(t.Background).Client
 	}
 
+	// Renewals and notifications have connections of their own, which are counted apart: they are
+	// no round trips of a purchase.
 	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Conn.Connect(ctx) }
 	env.Redis = w.Conn.Client
 	env.NewClient = s.Market.WithStats(t.Background).Client

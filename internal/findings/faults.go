@@ -289,6 +289,8 @@ func asInFile(err error) error {
 	return err
 }
 
+// check refuses a table that contradicts itself, as one that was written by hand, cut off or
+// merged may: what is drawn of it would be wrong, and nobody would see it.
 func (r *FaultTable) check() error {
 	if err := r.Status.Check(); err != nil {
 		return err
@@ -322,6 +324,7 @@ func (r *FaultTable) check() error {
 		}
 	}
 
+	// Each finding has its cell, and each cell was counted once.
 	if cells != len(found) {
 		return errors.New("a finding names a scenario or a subject that the result does not list, or one is listed twice")
 	}

@@ -157,6 +157,8 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 		err := b.w.order(ctx, o, asked, time.Now())
 		b.m.check(ctx, err)
 
+		// An offer that somebody else has bought, or that now has another price, is no end of the
+		// order: it takes the next one.
 		switch {
 		case err == nil:
 			b.w.market.missing.Add(1)

@@ -114,6 +114,7 @@ func (c claim) collect(seen *evidence) error {
 		}
 		seen.values = append(seen.values, values)
 
+		// Every round's values are shown; only some decide.
 		took := c.disturbed(rows)
 		if took > 0 {
 			seen.disturbed = append(seen.disturbed, took)
@@ -201,6 +202,7 @@ func (c claim) values(round []result.Row) (all []float64, unsteady string, err e
 				return nil, "", fmt.Errorf("%s %s was not measured", strategy, mix)
 			}
 
+			// A row that failed, or that lost sight of operations, has no number to go by.
 			r := &round[i]
 			v := c.value(r)
 			switch problem := r.Problem(); {

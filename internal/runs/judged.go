@@ -20,6 +20,8 @@ const PurchasesPerSecond = "purchases_per_second"
 
 // JudgedMetrics are all that can be judged, by what is asked for most.
 func JudgedMetrics() (all []JudgedMetric) {
+	// What is missing here is no better when it is more: whether "listed" or "seconds" is higher
+	// says nothing for or against a strategy.
 	metrics := Metrics()
 	for _, j := range []struct {
 		short, name  string

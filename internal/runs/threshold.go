@@ -40,6 +40,8 @@ func ParseThreshold(text string) (t Threshold, err error) {
 		return t, err
 	}
 
+	// The value is one of the metric's own, or a factor of the first strategy's; "first" alone is
+	// the factor 1.
 	t = Threshold{Metric: m.Name, AtLeast: parts[2] == ">="}
 	value, times, isFactor := strings.Cut(parts[3], "*")
 	t.OfFirst = isFactor && strings.TrimSpace(times) == "first" || parts[3] == "first"
@@ -67,7 +69,7 @@ func ParseThreshold(text string) (t Threshold, err error) {
 // value reads a value of the metric with its unit.
 func (m JudgedMetric) value(text string) (float64, error) {
 	switch m.Unit {
-	case Milliseconds, Microseconds:
+	case Milliseconds, Microseconds: // any unit of time can be typed
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
 			return 0, errors.New("a time with its unit")

@@ -83,6 +83,7 @@ func Unmarshal(text []byte, into any, command string) error {
 		return fmt.Errorf("it is empty; make it again with '%s'", command)
 	}
 
+	// What encoding/json says of a file is told as what has become of the file.
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)

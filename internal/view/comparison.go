@@ -80,6 +80,7 @@ func ComparisonTable(all []compare.Comparison) *Table {
 			Number(c.MedianA, c.Metric.Unit), Number(c.MedianB, c.Metric.Unit), fmt.Sprint(c.Rounds), again(c.Reason))
 	}
 
+	// The first columns name a pair, up to its a; without places and metrics there are fewer.
 	t = t.withoutIdleColumns("", none)
 	t.names = 3
 	if plain {

@@ -28,12 +28,14 @@ func Faults(f *findings.FaultTable) *Doc {
 			" kept from an earlier run, because this machine lacks what they need")
 	}
 
+	// A single finding is told whole below: a table of one cell would say it twice.
 	if len(f.Findings) > 1 {
 		note := "What happened to money and items, and how long others were kept out, in leases of the holder. " +
 			brokenMark + ": the lock had promised otherwise. " + none + ": it cannot happen to this scheme."
 		all := Block{Heading: "All findings", Table: faultTable(f), Map: true, Note: []string{note}}
 		d.Blocks = append(d.Blocks, all)
 	}
+
 	for i, sc := range f.Scenarios {
 		b := Block{Heading: fmt.Sprintf("%d. %s: %s", i+1, sc.Name, sc.Title), Note: []string{"Not reached."}}
 		if found := f.Of(sc.Name); len(found) > 0 {

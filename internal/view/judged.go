@@ -74,6 +74,7 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 	for _, p := range r.Promises {
 		of[p.State] = append(of[p.State], p.Promise)
 	}
+	// A purchase has no promises but the audit: there, what was cut short is unchecked.
 	unchecked := of["unchecked"]
 	if len(r.Promises) == 0 {
 		unchecked = cutSearches(r)
@@ -87,6 +88,7 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 		rest := mapped(broken[most-1:], func(e findings.Exploration) string { return e.Broken })
 		all = append(all[:most-1], "BROKEN PROMISES: "+english.WordSeries(rest, "and")+", shown below.")
 	}
+
 	if found := withoutBroken(r, unchecked, len(of["not kept"]) > 0); len(broken) == 0 {
 		all = append(all, found)
 	} else if len(unchecked) > 0 {
@@ -248,6 +250,8 @@ func joins(drawn []shownSchedule, e findings.Exploration) bool {
 
 // block is a schedule with its harms and what helps against them.
 func (s shownSchedule) block(again string) Block {
+	// It is drawn once, with all harms that it does: what each has added below its end is added
+	// to a copy, since the result itself is stored.
 	all := slices.Concat([]findings.Exploration{s.Exploration}, s.also)
 	var harms, breaks []string
 	drawn := *s.Diagram

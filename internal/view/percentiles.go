@@ -47,6 +47,7 @@ func latencies(run *runs.Run) Figure {
 					waits = append(waits, wait)
 				}
 			}
+			// A median of some of the rounds would be one of those with the most purchases.
 			if len(waits) == len(rounds) {
 				f.panel(g.Place()).add(g.Subject(), n, compare.Median(waits).Center)
 			}

@@ -111,6 +111,7 @@ func (s section) rows(run *runs.Run) *Table {
 		headings = append(headings, m.Heading)
 	}
 
+	// The second column is that of the audit; without one it falls away, being empty.
 	if s.table == runs.OpenLoop {
 		headings[1] = "asked/s"
 	}
@@ -204,6 +205,7 @@ func (s *remarks) row(r *result.Row) {
 		}
 	}
 
+	// What makes a row worthless comes first.
 	say(r.Status != stored.Complete, ended(r.Status)+" after "+seconds(r.Seconds))
 	for _, p := range a.Problems {
 		say(true, "audit: "+p)

@@ -255,6 +255,7 @@ func (s *sequence) request(e verify.Event) {
 		reply = "→ " + reply
 	}
 
+	// What is longer than the way between the two lanes is cut.
 	client, server := s.lanes[e.Client], s.server()
 	middle := (client + server) / 2
 	room := int((math.Abs(server-client) - 24) / codeLetter)

@@ -52,6 +52,8 @@ func colored(c Cell) string {
 	return strings.Join(lines, "\n")
 }
 
+// drawText writes a document as text of a width, its figures left out: a terminal has none.
+// paint may color a cell. All is written at once, so that an error leaves no half a report.
 func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 	d = d.each(shown)
 	var b bytes.Buffer
@@ -65,6 +67,7 @@ func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 		writeLines(&b, width, "- "+text)
 	}
 
+	// An empty line stands between blocks, but not before the first thing of all.
 	for _, block := range d.Blocks {
 		if block.Figure != nil {
 			continue

@@ -126,6 +126,7 @@ func answer(c call, l library) (said string) {
 		err = fmt.Errorf("this is not understood: %q", c.line)
 	}
 
+	// A call that has ended well in spite of its cancellation says so: then the lock is held, or free.
 	switch {
 	case err != nil && c.Err() != nil:
 		return "cancelled"
