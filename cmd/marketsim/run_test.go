@@ -272,7 +272,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel() // on a server of its own: one that was full frees its memory in the background
 			s := newExternal(t, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
-			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1", "--duration", "1m", "--warmup", "0s",
+			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1", "--duration", "10m", "--warmup", "0s",
 				"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
 			o.exits(t, exitEnvironment).says(t, "OOM command not allowed")
 			res := parse(t, o.stdout)

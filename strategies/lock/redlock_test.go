@@ -207,10 +207,13 @@ func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 func TestRedlockHasTwoHoldersWhenAMasterForgets(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
+	env := q.env()
+	env.Params["ttl"] = "1m" // longer than a busy machine takes to restart servers
+
 	q.kill(3, 4)
-	first := q.acquire(q.open(q.env())) // on 0, 1 and 2
+	first := q.acquire(q.open(env)) // on 0, 1 and 2
 	q.restart(2, 3, 4)
-	second := q.acquire(q.open(q.env())) // on 2, 3 and 4
+	second := q.acquire(q.open(env)) // on 2, 3 and 4
 	if first.Context().Err() != nil || second.Context().Err() != nil {
 		t.Error("one of the two holders knows")
 	}

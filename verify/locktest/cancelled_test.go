@@ -111,8 +111,10 @@ func queueThatStays(stays bool) Open {
 			for err == nil && rdb.LIndex(context.WithoutCancel(ctx), name, 0).Val() != token {
 				err = locking.Sleep(ctx, w.TTL/20, nil)
 			}
-			if err != nil && !stays {
-				_ = leave(context.WithoutCancel(ctx))
+			for tries := 1; err != nil && !stays && tries <= 3; tries++ {
+				if leave(context.WithoutCancel(ctx)) == nil { // it may be the request that is lost
+					break
+				}
 			}
 			return leave, err
 		}, rdb, nil
