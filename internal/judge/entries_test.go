@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,5 +54,19 @@ func TestHarmThatNeedsNoClock(t *testing.T) {
 		if all[i].Broken != want {
 			t.Errorf("%s breaks %q, want %q", all[i].Harm, all[i].Broken, want)
 		}
+	}
+}
+
+// A lock without a lease is stored with how long its holder was seen to keep it.
+func TestLeaseThatIsNone(t *testing.T) {
+	kept := ProgramResult{asked: time.Second, keeps: 6 * time.Second}
+	if got, want := kept.lease(), (findings.JudgedLease{AskedMS: 1000, KeptMS: 6000}); got == nil || *got != want {
+		t.Errorf("it is stored as %+v, want %+v", got, want)
+	}
+	if says := kept.leases(); !strings.Contains(says, "none was seen") || !strings.Contains(says, "LOCK_TTL_MS = 1000") {
+		t.Error(says)
+	}
+	if unmeasured := (ProgramResult{asked: time.Second}).lease(); unmeasured != nil {
+		t.Errorf("a lease that nobody has measured: %+v", unmeasured)
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +67,9 @@ func adapt(kind string) {
 		}
 	case "no lease":
 		ms = 0
+	case "dials once":
+		rdb.Options().PoolSize = 1
+		rdb.Options().Dialer = dialsOnce()
 	case "TLS":
 		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	case "buy", "buy late", "buy again", "buy one item":
@@ -147,6 +152,17 @@ func adapt(kind string) {
 			}
 			fmt.Println(said)
 		}
+	}
+}
+
+// dialsOnce is the dialer of a client that does not connect again.
+func dialsOnce() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	var dialled atomic.Bool
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialled.Swap(true) {
+			return nil, errors.New("its only connection has broken")
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
 }
 
