@@ -82,6 +82,12 @@ func TestUsageErrors(t *testing.T) {
 		{with("--hold", "1ns"), "--hold: 1ns: want 0, or 100µs to 10s"},
 		{with("--rtt", "1.001s"), "--rtt: 1.001s: want 0, or 100µs to 1s"},
 		{[]string{"run", "--strategy", "fine:zookeeper", "--rtt", "1ms"}, "--rtt: "},
+		{with("--markets", "2000"), "--markets: 2000: each needs workers"},
+		{with("--markets", "-1"), "--markets: -1, with places for 1: want 2 or more"},
+		{with("--mix", "5x2", "--markets", "3"), "--mix: 2 buyers for 3 markets: each needs one at least"},
+		{with("--markets", "2", "--history", below), "--history: want one market"},
+		{[]string{"sweep", "lua", "--axis", "markets=1,2", "--markets", "2"}, "--markets and --axis markets=... set the same"},
+		{[]string{"sweep", "lua", "--axis", "markets=1,6"}, "lua 5x5 markets=6: mix: 5 buyers for 6 markets"},
 		{
 			with("--rate", "0"),
 			`--rate "0": want orders a second, such as 500, 2.5k or 1M; without --rate the buyers set the rate`,
