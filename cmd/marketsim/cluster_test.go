@@ -79,7 +79,7 @@ func (on yourCluster) markets(t *testing.T) {
 		}
 	})
 	c.interrupt()
-	c.end().exits(t, exitInterrupted).says(t, "lua 6x6 markets=6", "\nMasters\n")
+	c.end().exits(t, exitInterrupted).says(t, "lua 6x6 markets=6")
 	on.clean(t)
 }
 

@@ -148,7 +148,7 @@ func TestUsageErrors(t *testing.T) {
 		},
 		{[]string{"compare", "fine", "fine:etcd", "--rtt", "1ms"}, "--rtt: "},
 		{sweep(), "--axis NAME=VALUES is missing"},
-		{sweep("--axis", "client=1,2"), `unknown axis "client"; known: clients, hot, hold, rtt; did you mean "clients"?`},
+		{sweep("--axis", "client=1,2"), `unknown axis "client"; known: clients, hot, hold, rtt, markets; did you mean "clients"?`},
 		{with("--exec", "a,b=true"), `--exec "a,b=true": want NAME=COMMAND`},
 		{sweep("--axis", "clients=2,1"), "--axis: "},
 		{sweep("--axis", "cores=1"), "cores"},

@@ -19,7 +19,7 @@ type sharedCore struct {
 	stopped chan error
 }
 
-const turn = 3 * time.Millisecond
+const turn = 10 * time.Millisecond
 
 func shareACore(t *testing.T, servers []*backend.Server) {
 	t.Helper()
