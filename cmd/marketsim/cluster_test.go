@@ -86,8 +86,8 @@ func (on yourCluster) markets(t *testing.T) {
 // sweep: the number of markets is an axis. On one machine the masters share its cores, or the
 // rounds are too few: what they add is not decided.
 func (on yourCluster) sweep(t *testing.T) {
-	marketsim(t, short("sweep", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis", on.url())...).
-		exits(t, exitFine).says(t, "\nMore masters\n", "lua 2x2 markets=2")
+	args := []string{"sweep", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis", on.url()}
+	marketsim(t, short(args...)...).exits(t, exitFine).says(t, "\nMore masters\n", "lua 2x2 markets=2")
 	on.clean(t)
 }
 
@@ -112,10 +112,10 @@ func (on yourCluster) prefix(t *testing.T) {
 	if row.ServerCPU == nil || row.OthersCPU != nil {
 		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
 	}
-	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).exits(t, exitFine).
-		says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
-	marketsim(t, short("run", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).exits(t, exitFine).
-		silent(t, "on one master").says(t, "\nMasters\n")
+	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
+		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
+	marketsim(t, short("run", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
+		exits(t, exitFine).silent(t, "on one master").says(t, "\nMasters\n")
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitFine).
 		says(t, "nothing to remove: no run has left a market under mine:{1}:")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")

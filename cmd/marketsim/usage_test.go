@@ -86,8 +86,8 @@ func TestUsageErrors(t *testing.T) {
 		{with("--markets", "-1"), "--markets: -1, with places for 1: want 2 or more"},
 		{with("--mix", "5x2", "--markets", "3"), "--mix: 2 buyers for 3 markets: each needs one at least"},
 		{with("--markets", "2", "--history", below), "--history: want one market"},
-		{[]string{"sweep", "lua", "--axis", "markets=1,2", "--markets", "2"}, "--markets and --axis markets=... set the same"},
-		{[]string{"sweep", "lua", "--axis", "markets=1,6"}, "lua 5x5 markets=6: mix: 5 buyers for 6 markets"},
+		{sweep("--axis", "markets=1,2", "--markets", "2"), "--markets and --axis markets=... set the same"},
+		{sweep("--axis", "markets=1,6"), "fine 5x5 markets=6: mix: 5 buyers for 6 markets"},
 		{
 			with("--rate", "0"),
 			`--rate "0": want orders a second, such as 500, 2.5k or 1M; without --rate the buyers set the rate`,
@@ -148,7 +148,10 @@ func TestUsageErrors(t *testing.T) {
 		},
 		{[]string{"compare", "fine", "fine:etcd", "--rtt", "1ms"}, "--rtt: "},
 		{sweep(), "--axis NAME=VALUES is missing"},
-		{sweep("--axis", "client=1,2"), `unknown axis "client"; known: clients, hot, hold, rtt, markets; did you mean "clients"?`},
+		{
+			sweep("--axis", "client=1,2"),
+			`unknown axis "client"; known: clients, hot, hold, rtt, markets; did you mean "clients"?`,
+		},
 		{with("--exec", "a,b=true"), `--exec "a,b=true": want NAME=COMMAND`},
 		{sweep("--axis", "clients=2,1"), "--axis: "},
 		{sweep("--axis", "cores=1"), "cores"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify"
@@ -16,54 +18,93 @@ func slotMove() Scenario {
 	}
 }
 
-// moveSlot moves the market's slot under two clients, of which one follows: first when all keys
-// have moved and the slot has not (ASK), then when the slot has (MOVED). What is refused was
-// not executed. Whoever connects anew afterwards finds the slot; the scenario looks whether it
-// is kept out by a lock that a client could not release meanwhile.
+// A mover is a client of which the slot moves away.
+type mover struct {
+	*client
+	duringItem, afterItem market.ItemID // what it orders while the slot moves, and afterwards
+
+	ordered time.Time // when it ordered the first
+	during  bool      // that order was refused
+	after   int       // how often the second was
+}
+
+const ordersAfter = 3 // how often a client orders the second item, if it is refused
+
+// moveSlot moves the market's slot under two clients, of which one follows. Each orders an item
+// when all keys have moved and the slot has not (ASK, and TRYAGAIN where a key does not exist
+// yet), and another when the slot has (MOVED). What is refused was not executed. A client that
+// connects anew afterwards finds the slot; it is kept out where another could not release its
+// lock meanwhile.
 func moveSlot(s *setup) observed {
-	stays := s.client("A")
+	stays := &mover{client: s.client("A"), duringItem: s.item(0), afterItem: s.item(1)}
 	s.config.Follow = true
-	follows := s.client("B")
+	follows := &mover{client: s.client("B"), duringItem: s.item(2), afterItem: s.item(3)}
 	s.config.Follow = false
 
 	other := must(s.cluster.OtherMaster(s.ctx, s.keys.Market()))
 	move := must(s.cluster.BeginMove(s.ctx, s.keys.Market(), other))
 	check(move.AllKeys(s.ctx))
+	for _, m := range []*mover{stays, follows} {
+		m.ordered = m.buy(m.duringItem)
+		m.endsWithin(s.ttl / 4) // who follows may wait for the slot
+	}
 
-	var refused [2][2]bool    // of the one that stays and of the one that follows, by the stage
-	var asked [2][2]time.Time // since when a lock may have been left behind, at the earliest
-	for stage := range 2 {
-		if stage == 1 {
-			check(move.AllKeys(s.ctx)) // those that clients have made
-			check(move.End(s.ctx))
-			s.noteFault(true, "")
-		}
-		for who, c := range []*client{stays, follows} {
-			asked[who][stage] = time.Now()
-			o := c.buyToEnd(s.item(2*stage + who))
-			if o.Unknown() || !o.Applied() && o.Reason != market.Reason(market.ErrRejected) {
-				fail(fmt.Errorf("%w: an order of client %s is %s", errLate, c.name, o))
-			}
-			refused[who][stage] = !o.Applied()
+	check(move.AllKeys(s.ctx)) // those that clients have made
+	check(move.End(s.ctx))
+	s.noteFault(true, "")
+	for _, m := range []*mover{stays, follows} {
+		m.during = m.wasRefused(m.ends())
+		for m.after < ordersAfter && m.wasRefused(m.buyToEnd(m.afterItem)) {
+			m.after++
 		}
 	}
 
 	s.awaitMaster(other)
-	anew := s.client("C")
 	kept := verify.AtOnce
-	for who, stages := range refused {
-		for stage, was := range stages {
-			if !was {
-				continue
-			}
-			since := asked[who][stage]
+	anew := s.client("C")
+	for _, m := range []*mover{stays, follows} {
+		if m.during {
+			since := m.ordered
 			if !s.scheme.TakesLock() {
 				since = time.Now()
 			}
-			kept = longer(kept, anew.keptFrom(s.item(2*stage+who), since))
+			kept = longer(kept, anew.keptFrom(m.duringItem, since))
 		}
 	}
-	return s.conclude(kept, toldOf("one that does not follow", refused[0])+"; "+toldOf("one that follows", refused[1]))
+	why := stays.met("a client that does not follow") + "; " + follows.met("one that follows")
+	if kept != verify.AtOnce {
+		why += "; it could not release its lock"
+	}
+	return s.conclude(kept, why)
+}
+
+// wasRefused reports whether an order was certainly not executed because of the move.
+func (m *mover) wasRefused(o OpResult) bool {
+	refused := o.Reason == market.Reason(market.ErrRejected)
+	if !refused && !o.Applied() {
+		fail(fmt.Errorf("%w: an order of client %s is %s", errLate, m.name, o))
+	}
+	return refused
+}
+
+// met says what became of its orders.
+func (m *mover) met(who string) string {
+	text := who + " is served while the slot moves"
+	if m.during {
+		text = who + " is refused while the slot moves"
+	}
+
+	switch {
+	case m.after == ordersAfter:
+		text += ", and afterwards until it connects anew"
+	case m.after > 0:
+		text += fmt.Sprintf(", %s more afterwards, and then served", english.Plural(m.after, "time", ""))
+	case m.during:
+		text += ", and served afterwards"
+	default:
+		text += " and afterwards"
+	}
+	return text
 }
 
 // awaitMaster returns when the cluster says that a node has the market's slot, and goes there.
@@ -76,17 +117,4 @@ func (s *setup) awaitMaster(node int) {
 		return err
 	}))
 	s.conn = own(s, must(s.server.Dialer(s.keys.Market()).Dial(s.ctx)))
-}
-
-// toldOf says what a client met while the slot moved, and afterwards.
-func toldOf(who string, refused [2]bool) string {
-	switch refused {
-	case [2]bool{true, true}:
-		return who + " is refused while the slot moves, and afterwards until it connects anew"
-	case [2]bool{true, false}:
-		return who + " is refused while the slot moves, and served afterwards"
-	case [2]bool{false, true}:
-		return who + " is served while the slot moves, and refused once afterwards"
-	}
-	return who + " is served all the time"
 }

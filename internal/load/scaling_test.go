@@ -91,7 +91,7 @@ func TestMastersAddUp(t *testing.T) {
 			t.Errorf("%s: audit %+v, masters %+v", row.Name(), row.Audit, row.Masters)
 		}
 		rates = append(rates, row.PerSecond())
-		t.Logf("%d masters: %.0f purchases/s, %.2f times those of one; servers %.2f, clients %.2f of a core", markets,
+		t.Logf("masters: %d, purchases/s: %.0f, %.2f times those of one; servers %.2f, clients %.2f of a core", markets,
 			row.PerSecond(), row.PerSecond()/rates[0], *row.ServerCPU/row.Seconds, *row.ClientCPU/row.Seconds)
 	}
 	if rates[1] < 1.3*rates[0] || rates[2] < 1.2*rates[1] {

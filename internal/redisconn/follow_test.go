@@ -9,9 +9,9 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// TestFollowing: commands, scripts and pipelines are served while a slot moves and afterwards,
-// each exactly once; a transaction is discarded, says why, and is served when it is begun anew.
-// A connection that does not follow is refused all the time.
+// TestFollowing: commands and pipelines are served while a slot moves and afterwards, each
+// exactly once. A transaction is discarded and gives the reason; the next one is served. A
+// connection that does not follow is refused all the time.
 func TestFollowing(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), testkit.Cluster(t)

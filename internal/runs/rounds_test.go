@@ -92,7 +92,8 @@ func TestNames(t *testing.T) {
 	if want := "fine 0x3 hot=3 hold=3ms rtt=3ms markets=3"; p.Name() != want {
 		t.Errorf("moved on every axis it is %q, want %q", p.Name(), want)
 	}
-	if p = runs.AxisMarkets.At(p, 1); p.Markets != 0 {
+	p = runs.AxisMarkets.At(p, 1)
+	if p.Markets != 0 {
 		t.Errorf("with one market it is %q", p.Name())
 	}
 }

@@ -44,7 +44,7 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`}`, `,"markets":1}`):                 "row 1: 1 markets: want 2 or more",
 		of(`}`, `,"markets":-2}`):                "row 1: -2 markets",
 		of(`}`, `,"masters":[{"markets":1}]}`):   `row 1: the master "" has 1 markets`,
-		of(`}`, `,"masters":[{"address":"a:1","markets":1,"bought":-1}]}`):                   `the master "a:1" has 1 markets, and -1 purchases`,
+		of(`}`, `,"masters":[{"address":"a:1","markets":1,"bought":-1}]}`):                   `the master "a:1" has 1`,
 		of(`}`, `,"masters":[{"address":"a:1","markets":1},{"address":"a:1","markets":1}]}`): `the master "a:1"`,
 		of(`"5x5"`, `"0x5"`):                                   "row 1: mix 0x5",
 		of(`"5x5"`, `"-1x5"`):                                  `mix "-1x5"`,

@@ -1,9 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
@@ -93,8 +95,36 @@ func scalingBlocks(run *runs.Run) []Block {
 			fmt.Sprint(s.Rounds), again(s.Reason))
 	}
 
-	note := fmt.Sprintf("purchases/s on several masters over those on one, by as many workers, divided inside each round: "+
-		"the median and its interval (at %s, so that all hold at once with 95%%). It is decided only where each master has a "+
-		"core of its own and the clients were not the limit.", percent(all[0].Confidence))
+	note := fmt.Sprintf("purchases/s on several masters over those on one, by as many workers, divided inside each "+
+		"round: the median and its interval (at %s, so that all hold at once with 95%%). It is decided only where each "+
+		"master has a core of its own and the clients were not the limit.", percent(all[0].Confidence))
 	return []Block{{Heading: "More masters", Table: t.withoutIdleColumns("", none), Note: []string{note}}}
+}
+
+// scaled says in a sentence what more masters add, of each strategy, or why that is not decided.
+func scaled(run *runs.Run) []string {
+	var known, unknown []string
+	for _, s := range compare.Scalings(run) {
+		switch s.Verdict {
+		case compare.Undecided:
+			unknown = append(unknown, fmt.Sprintf("%s on %d masters (%s)", again(s.A), s.Masters,
+				cmp.Or(again(s.Reason), "the interval is too wide")))
+		default:
+			known = append(known, fmt.Sprintf("%s on %d masters: %s times (%s)", again(s.A), s.Masters, ratio(s.Ratio),
+				interval(s.Comparison)))
+		}
+	}
+
+	var parts []string
+	if len(known) > 0 {
+		parts = append(parts, "purchases/s over those on one master: "+listed(known))
+	}
+	if len(unknown) > 0 {
+		parts = append(parts, "not decided what more masters add: "+listed(unknown))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	text := strings.Join(parts, "; ") + "."
+	return []string{strings.ToUpper(text[:1]) + text[1:]}
 }

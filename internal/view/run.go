@@ -114,6 +114,7 @@ func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.
 		all = append(all, claimed(run.Claims))
 	}
 
+	all = append(all, scaled(run)...)
 	undecided := strings.HasPrefix(disturbance, notDecided) // which says all that fastest would
 	if text := fastest(run, compared); text != "" && !undecided {
 		all = append(all, text)
