@@ -98,7 +98,11 @@ var (
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	keys := o.Keys
 	if keys == (market.Keys{}) {
-		keys, err = market.NewKeys("marketsim:{" + rand.Text() + "}:")
+		prefix := "marketsim:{" + rand.Text() + "}:"
+		if o.Load.Markets > 1 { // each has braces of its own
+			prefix = "marketsim:" + rand.Text() + ":"
+		}
+		keys, err = market.NewKeys(prefix)
 		if err != nil {
 			return row, err
 		}
@@ -108,6 +112,11 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 		return row, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
+
+	sites, err := load.Sites(server, keys, min(o.Load.Markets, load.MaxWorkers)) // Measure refuses more
+	if err != nil {
+		return row, err
+	}
 
 	subject := strategies.Own("own", open)
 	point := result.Point{Strategy: subject.String(), Mix: mix, Load: o.Load}
@@ -119,6 +128,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 		Seed:     cmp.Or(o.Seed, load.DefaultSeed),
 		Keys:     keys,
 		Servers:  connect.MarketServers{Market: server.Dialer(keys.Prefix())},
+		Sites:    sites,
 		Keep:     o.Keep,
 		Private:  o.Private,
 		History:  o.History,

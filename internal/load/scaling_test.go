@@ -75,11 +75,12 @@ func TestMastersAddUp(t *testing.T) {
 	shareACore(t, masters)
 
 	run := testkit.Must(market.NewKeys("scaling:"))(t)
+	sites := testkit.Must(Sites(on.Server, run, 3))(t)
 	var rates []float64
 	for markets := 1; markets <= 3; markets++ {
 		c := config(t, on.Server, spec(t, "lua"))
 		c.Keys = run
-		c.Sites = testkit.Must(Sites(on.Server, run, markets))(t)
+		c.Sites = sites[:markets]
 		c.Mix = result.Mix{Sellers: 12, Buyers: 24}
 		if markets > 1 {
 			c.Markets = markets

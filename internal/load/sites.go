@@ -23,8 +23,13 @@ type Site struct {
 // they put all markets on one slot.
 //
 // The places are the same at each call, and those of fewer markets are the first of those of
-// more. An error wraps market.ErrPrefix: run's prefix is too long to be continued.
+// more. Of one market there are none: it lies under run's prefix itself. An error wraps
+// market.ErrPrefix: run's prefix is too long to be continued.
 func Sites(on *backend.Server, run market.Keys, n int) (all []Site, err error) {
+	if n < 2 {
+		return nil, nil
+	}
+
 	var first, second market.Keys
 	first, err = marketstore.Numbered(run, 1)
 	if err == nil {
