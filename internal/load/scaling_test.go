@@ -55,8 +55,8 @@ func (s sharedCore) run() (err error) {
 	return err
 }
 
-// TestMastersAddUp: of three masters, each of which may use a third of a core, two buy more
-// than one, and three more than two. What a machine with few cores cannot show, because its
+// TestMastersAddUp: of three masters, each of which may use a third of a core, two and three
+// buy more than one. What a machine with few cores cannot show, because its
 // masters and clients take time from each other, is shown here by giving each master a share
 // that is its own.
 func TestMastersAddUp(t *testing.T) {
@@ -95,7 +95,7 @@ func TestMastersAddUp(t *testing.T) {
 		t.Logf("masters: %d, purchases/s: %.0f, %.2f times those of one; servers %.2f, clients %.2f of a core", markets,
 			row.PerSecond(), row.PerSecond()/rates[0], *row.ServerCPU/row.Seconds, *row.ClientCPU/row.Seconds)
 	}
-	if rates[1] < 1.3*rates[0] || rates[2] < 1.2*rates[1] {
+	if rates[1] < 1.2*rates[0] || rates[2] < 1.5*rates[0] {
 		t.Errorf("1, 2 and 3 masters make %.0f purchases/s", rates)
 	}
 }
