@@ -99,7 +99,11 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	// Without keys the row has some of its own, so that runs beside each other do not meet.
 	keys := o.Keys
 	if keys == (market.Keys{}) {
-		keys, err = market.NewKeys("marketsim:{" + rand.Text() + "}:")
+		prefix := "marketsim:{" + rand.Text() + "}:"
+		if o.Load.Markets > 1 { // each has braces of its own
+			prefix = "marketsim:" + rand.Text() + ":"
+		}
+		keys, err = market.NewKeys(prefix)
 		if err != nil {
 			return row, err
 		}
@@ -111,6 +115,11 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 
+	sites, err := load.Sites(server, keys, min(o.Load.Markets, load.MaxWorkers)) // Measure refuses more
+	if err != nil {
+		return row, err
+	}
+
 	subject := strategies.Own("own", open)
 	point := result.Point{Strategy: subject.String(), Mix: mix, Load: o.Load}
 	return load.Measure(ctx, point, load.Options{
@@ -121,6 +130,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 		Seed:     cmp.Or(o.Seed, load.DefaultSeed),
 		Keys:     keys,
 		Servers:  connect.MarketServers{Market: server.Dialer(keys.Prefix())},
+		Sites:    sites,
 		Keep:     o.Keep,
 		Private:  o.Private,
 		History:  o.History,

@@ -44,6 +44,13 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("sellers of hot items: %v", err)
 	}
 
+	o.Load = result.Load{Markets: 2}
+	row, err = bench.Measure(t.Context(), open, result.Mix{Sellers: 2, Buyers: 3}, o)
+	if err != nil || row.Name() != "own 2x3 markets=2" || !row.Audit.OK {
+		t.Errorf("the row of two markets is %+v, %v", row, err)
+	}
+
+	o.Load = result.Load{Hot: 2}
 	o.URL = "localhost:1"
 	_, err = bench.Measure(t.Context(), open, result.Mix{Buyers: 2}, o)
 	if !errors.Is(err, redisconn.ErrURL) {

@@ -163,6 +163,10 @@ func (o Options) measure(
 		return row, err
 	}
 
+	sites, err := load.Sites(server, keys, min(point.Markets, load.MaxWorkers)) // Measure refuses more
+	if err != nil {
+		return row, err
+	}
 	return load.Measure(ctx, point, load.Options{
 		Subject:  subject,
 		Duration: o.Duration,
@@ -172,6 +176,7 @@ func (o Options) measure(
 		Trial:    round,
 		Keys:     keys,
 		Servers:  connect.MarketServers{Market: server.Dialer(keys.Prefix())},
+		Sites:    sites,
 	})
 }
 

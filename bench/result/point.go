@@ -91,6 +91,8 @@ type Load struct {
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is how many ms each reply to a worker is delayed, as by a network.
 	RTTMS float64 `json:"rtt_ms,omitempty"`
+	// Markets is among how many markets the workers are divided, 2 or more; 0: there is one.
+	Markets int `json:"markets,omitempty"`
 	// Rate is how many orders a second fall due, whether or not a buyer is
 	// free; 0: a closed loop.
 	Rate float64 `json:"rate,omitempty"`
@@ -119,6 +121,7 @@ func (l Load) String() string {
 	add("stock", float64(l.Stock), "")
 	add("hold", l.HoldMS, "ms")
 	add("rtt", l.RTTMS, "ms")
+	add("markets", float64(l.Markets), "")
 
 	if l.Arrivals != "" {
 		parts = append(parts, "arrivals="+l.Arrivals)

@@ -79,12 +79,15 @@ type Row struct {
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
 	// Read at the two ends of the measured time.
-	// Of all workers to the market's server; nil as Market.
+	// Of all workers to the servers of their markets; nil as Market.
 	Commands *int64 `json:"commands,omitempty"`
 	// Of renewals, subscriptions and heartbeats of all workers.
 	Background *Traffic `json:"background,omitempty"`
-	// Of the main thread of the market's server; nil: not known.
+	// Of the main thread of the market's server, of several markets of all their servers;
+	// nil: not known.
 	ServerCPU *float64 `json:"server_cpu_s,omitempty"`
+	// Masters are those on which the row's markets lie, if these are several.
+	Masters []Master `json:"masters,omitempty"`
 	// Of this process and, on Linux, of the programs of --exec with all that they start.
 	ClientCPU *float64 `json:"client_cpu_s,omitempty"`
 	OthersCPU *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
@@ -150,6 +153,16 @@ type Traffic struct {
 	RoundTrips int64 `json:"round_trips"`
 	Commands   int64 `json:"commands"`
 	Bytes      int64 `json:"bytes"` // sent and received; of etcd, without HTTP/2's headers
+}
+
+// A Master is what one of several masters of a Redis Cluster did in the measured time.
+type Master struct {
+	Address  string   `json:"address"`            // host:port
+	Markets  int      `json:"markets"`            // how many of the row's lie on it
+	Bought   int64    `json:"bought"`             // purchases that ended, in these markets
+	Commands *int64   `json:"commands,omitempty"` // of the workers of these markets; nil as Row.Commands
+	CPU      *float64 `json:"cpu_s,omitempty"`    // of its main thread; nil: not known
+	Here     bool     `json:"here,omitempty"`     // it runs on the machine of the clients
 }
 
 // OpenLoop is what an open loop did: orders fall due at times that are fixed beforehand,

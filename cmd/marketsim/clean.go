@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -62,10 +61,78 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, needs.explain(ctx, err))
 	}
-	if err := onOneSlot(named, keys); err != nil {
+	return interruptedOr(ctx, needs.explain(ctx, p.removeRun(ctx, named, keys)))
+}
+
+// removeRun removes the market under a run's prefix or, of a run that had several, all of
+// them.
+func (p *program) removeRun(ctx context.Context, server *backend.Server, run market.Keys) error {
+	markets, err := findMarkets(ctx, server, run)
+	if err != nil {
 		return err
 	}
-	return interruptedOr(ctx, needs.explain(ctx, p.removeMarket(ctx, named, keys)))
+	for _, keys := range markets {
+		if err := p.removeMarket(ctx, server, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findMarkets are the markets of a run: the one under its prefix or, of several, those that the
+// first of them notes. That one comes last, because an interrupted removal is repeated by its
+// note. If it has lost its note, theirs say whose they are.
+func findMarkets(ctx context.Context, server *backend.Server, run market.Keys) (all []market.Keys, err error) {
+	one := []market.Keys{run}
+	first, tooLong := marketstore.Numbered(run, 1)
+	alone := onOneSlot(server, run) == nil // else no market lies under the prefix itself
+	if noted := alone && hasNote(ctx, server, run); noted || tooLong != nil {
+		return one, nil
+	}
+
+	err = onMaster(ctx, server.Dialer(first.Prefix()), func(conn *redisconn.Conn) (err error) {
+		all, err = marketstore.OtherMarkets(ctx, conn.Client, run, first)
+		return err
+	})
+	if err == nil {
+		return append(all, first), nil
+	}
+	if !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+
+	for _, dialer := range everyMaster(server) {
+		err := onMaster(ctx, dialer, func(conn *redisconn.Conn) error {
+			found, err := marketstore.PartsOf(ctx, conn.Client, run)
+			all = append(all, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if alone && len(all) == 0 && !hasNote(ctx, server, first) {
+		return one, nil
+	}
+	return append(all, first), nil
+}
+
+// hasNote reports whether there is a note of a run under a prefix, whole or not.
+func hasNote(ctx context.Context, server *backend.Server, keys market.Keys) bool {
+	err := onMaster(ctx, server.Dialer(keys.Prefix()), func(conn *redisconn.Conn) error {
+		_, err := marketstore.ReadNote(ctx, conn.Client, keys)
+		return err
+	})
+	return !errors.Is(err, redis.Nil) // who removes the market says what else is wrong
+}
+
+// onMaster works over a connection of its own.
+func onMaster(ctx context.Context, dialer redisconn.Dialer, work func(*redisconn.Conn) error) error {
+	conn, err := dialer.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(conn), conn.Close())
 }
 
 // removeMarket removes the market under keys, and says what was removed.
@@ -158,7 +225,7 @@ func (p *program) removeLeftovers(ctx context.Context, conn *redisconn.Conn, key
 		return err
 	case len(found) == 0:
 		return p.say("nothing to remove: no run has left a market under %s", keys.Prefix())
-	case !ours && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
+	case !ours && !drawnPrefixes.MatchString(keys.Prefix()):
 		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
 			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}

@@ -138,6 +138,39 @@ func TestCleanWithoutNote(t *testing.T) {
 	}
 }
 
+// TestCleanSeveral: the markets of a run are found where the first has lost its note, and where
+// the run was killed before it had noted them. A note that names what is not the run's is
+// refused.
+func TestCleanSeveral(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	kept := func() {
+		marketsim(t, short("run", "lua", "--mix", "3x3", "--markets", "3", "--keep", "--prefix", "mine:",
+			"--redis", s.url(""))...).exits(t, exitFine).says(t, "--prefix mine:\n")
+	}
+	clean := []string{"clean", "--prefix", "mine:", "--redis", s.url("")}
+
+	for name, spoil := range map[string]func(){
+		"whole":            func() {},
+		"without its note": func() { s.conn.Del(t.Context(), "mine:{1}:run") },
+		"half a note":      func() { s.conn.HDel(t.Context(), "mine:{1}:run", "accounts", "strategy", "part_of", "markets") },
+		"before the note":  func() { s.conn.HDel(t.Context(), "mine:{1}:run", "part_of", "markets") },
+	} {
+		kept()
+		spoil()
+		marketsim(t, clean...).exits(t, exitFine).says(t, "removed ", " under mine:{1}:\n", " under mine:{3}:\n")
+		if left := s.conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
+			t.Errorf("%s: left are %q", name, left)
+		}
+	}
+	marketsim(t, clean...).exits(t, exitFine).says(t, "nothing to remove")
+
+	s.conn.HSet(t.Context(), "yours:run", "accounts", 1)
+	s.conn.HSet(t.Context(), "mine:{1}:run", "accounts", 1, "part_of", "mine:", "markets", "yours:")
+	marketsim(t, clean...).exits(t, exitEnvironment).says(t, "not a note of marketsim", `it names the market "yours:"`)
+	s.holds(t, "yours:run", "mine:{1}:run")
+}
+
 // prefixOf is the prefix that a child prints before it makes a key.
 func prefixOf(t *testing.T, c *child) string {
 	t.Helper()

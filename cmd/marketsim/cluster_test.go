@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
@@ -15,6 +16,8 @@ import (
 func TestOnYourCluster(t *testing.T) {
 	t.Parallel()
 	on := yourCluster{testkit.Cluster(t)}
+	t.Run("Markets", on.markets)
+	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)
 	t.Run("Killed", on.killed)
 	t.Run("NotRemoved", on.notRemoved)
@@ -66,6 +69,41 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	}
 }
 
+// markets: those of a row lie on all masters, and all are removed at an interrupt.
+func (on yourCluster) markets(t *testing.T) {
+	c := startChild(t, "run", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m", "--redis", on.url())
+	eventually(t, "six markets", func() bool { return on.open(t) == 6 })
+	on.each(t, func(conn *redisconn.Conn) {
+		if open := conn.Keys(t.Context(), "*:market:").Val(); len(open) != 2 {
+			t.Errorf("a master has the markets %q, want two", open)
+		}
+	})
+	c.interrupt()
+	c.end().exits(t, exitInterrupted).says(t, "lua 6x6 markets=6")
+	on.clean(t)
+}
+
+// sweep: the number of markets is an axis. On one machine the masters share its cores, or the
+// rounds are too few: what they add is not decided.
+func (on yourCluster) sweep(t *testing.T) {
+	args := []string{"sweep", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis", on.url()}
+	marketsim(t, short(args...)...).exits(t, exitFine).says(t, "\nMore masters\n", "lua 2x2 markets=2")
+	on.clean(t)
+}
+
+// open is in how many markets a row trades: a rehearsal has fewer listings.
+func (on yourCluster) open(t *testing.T) (markets int) {
+	t.Helper()
+	on.each(t, func(conn *redisconn.Conn) {
+		for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
+			if conn.ZCard(t.Context(), key).Val() > 3 {
+				markets++
+			}
+		}
+	})
+	return markets
+}
+
 func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
@@ -74,7 +112,12 @@ func (on yourCluster) prefix(t *testing.T) {
 	if row.ServerCPU == nil || row.OthersCPU != nil {
 		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
 	}
-	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitUsage).says(t, "{mine}:")
+	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
+		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
+	marketsim(t, short("run", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
+		exits(t, exitFine).silent(t, "on one master").says(t, "\nMasters\n")
+	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitFine).
+		says(t, "nothing to remove: no run has left a market under mine:{1}:")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
 	on.clean(t)
 }
@@ -104,6 +147,15 @@ func (on yourCluster) killed(t *testing.T) {
 	on.trading(t)
 	c.kill()
 	on.cleaned(t, prefix).says(t, "removed ")
+	on.clean(t, neighbours...)
+
+	c = startChild(t, "run", "fine:set-px", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+	prefix = prefixOf(t, c)
+	eventually(t, "three markets", func() bool { return on.open(t) == 3 })
+	c.kill()
+	if n := strings.Count(on.cleaned(t, prefix).stdout, "removed "); n != 3 {
+		t.Errorf("%d markets were removed, want 3", n)
+	}
 	on.clean(t, neighbours...)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/process"
 	protocol "github.com/marketsim/marketsim/internal/program"
+	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/reference"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -122,12 +123,13 @@ type running struct {
 type marketServer struct {
 	name string
 	*backend.Server
+	sites []load.Site // where the markets of the row lie that has the most; none: each row has one
 }
 
 // market is the server of rows by its name.
-func (on *running) market(name string) *backend.Server {
+func (on *running) market(name string) marketServer {
 	i := slices.IndexFunc(on.markets, func(m marketServer) bool { return m.name == name })
-	return on.markets[i].Server
+	return on.markets[i]
 }
 
 // start starts the servers that locks need and the market's, or takes the user's. A
@@ -165,23 +167,54 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		if err != nil {
 			return err
 		}
-		on.markets = append(on.markets, marketServer{name: named.name, Server: server})
-
 		if server.Name == backend.OriginEmbedded && len(plan.config.Reproduces) > 0 {
 			plan.shorten()
 		}
-		if err := onOneSlot(server, plan.options.Keys); err != nil {
+
+		sites, err := p.place(plan, server)
+		if err != nil {
 			return err
 		}
+		on.markets = append(on.markets, marketServer{name: named.name, Server: server, sites: sites})
 	}
 	return nil
+}
+
+// place finds places on a server for the markets of the row that has the most of them; none:
+// each row has one market, under the run's prefix.
+func (p *program) place(plan *plan, server *backend.Server) (sites []load.Site, err error) {
+	n := mostMarkets(plan.config.Points)
+	if n == 1 {
+		return nil, onOneSlot(server, plan.options.Keys)
+	}
+	sites, err = load.Sites(server, plan.options.Keys, n)
+	if err != nil {
+		return nil, err
+	}
+
+	slots := map[int]bool{}
+	for _, site := range sites {
+		if err := onOneSlot(server, site.Keys); err != nil {
+			return nil, err
+		}
+		slots[redisconn.Slot(site.Keys.Prefix())] = true
+	}
+	if server.Cluster() != nil && len(slots) == 1 {
+		fmt.Fprintf(p.stderr, "warning: the braces in --prefix %s put all %d markets on one master; without them they are "+
+			"spread\n", plan.config.Prefix, n)
+	}
+	return sites, nil
 }
 
 // optionsOf are the plan's options for a point, with the servers that were started.
 func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
+	at := on.market(point.Server)
+	if len(at.sites) > 0 { // a row with one market has it at the first
+		o.Sites = at.sites[:max(1, point.Markets)]
+	}
 	o.Servers = connect.MarketServers{
-		Market:    on.market(point.Server).Dialer(plan.config.Prefix),
+		Market:    at.Dialer(plan.config.Prefix),
 		Masters:   servers.Dialers(on.locks.Masters),
 		ZooKeeper: on.locks.ZooKeeper,
 		Etcd:      on.locks.Etcd,
@@ -206,7 +239,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if plan.drawn {
 			continue
 		}
-		if err := refuseOccupied(ctx, plan, m.Server); err != nil {
+		if err := refuseOccupied(ctx, plan, m); err != nil {
 			return err
 		}
 	}
@@ -238,16 +271,24 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 }
 
 // refuseOccupied refuses a prefix under which there are keys already.
-func refuseOccupied(ctx context.Context, plan *plan, on *backend.Server) error {
-	conn, err := on.Dialer(plan.config.Prefix).Dial(ctx)
-	if err != nil {
-		return err
+func refuseOccupied(ctx context.Context, plan *plan, on marketServer) error {
+	all := []redisconn.Dialer{on.Dialer(plan.config.Prefix)}
+	if len(on.sites) > 0 {
+		all = everyMaster(on.Server)
 	}
-	err = errors.Join(marketstore.Occupied(ctx, conn.Client, plan.options.Keys), conn.Close())
-	if errors.Is(err, marketstore.ErrOccupied) {
-		return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+
+	for _, dialer := range all {
+		err := onMaster(ctx, dialer, func(conn *redisconn.Conn) error {
+			return marketstore.Occupied(ctx, conn.Client, plan.options.Keys)
+		})
+		if errors.Is(err, marketstore.ErrOccupied) {
+			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // rehearse tries what a point sends, and says so if it takes long.

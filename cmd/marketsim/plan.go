@@ -27,7 +27,14 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-const drawnPrefix = "marketsim:{" // begins the prefixes that are drawn, and no other program's
+// Prefixes that are drawn: in braces, of a run with several markets without, because each of
+// these has its own. No other program has such names.
+const (
+	drawnPrefix        = "marketsim:{%08x}:"
+	drawnPrefixSeveral = "marketsim:%08x:"
+)
+
+var drawnPrefixes = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`)
 
 // rowFlags are the flags of the commands that measure rows. Each command adds
 // the ones that it has.
@@ -61,6 +68,7 @@ type rowFlags struct {
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.strategies, "strategy", nil,
 		"more `SPEC`s to measure, separated by commas")
+	_ = flags.MarkHidden("strategy") // it says nothing that the arguments do not, and help is long
 }
 
 // addLoad adds the flags of a Load, except those of an open loop, and the one
@@ -76,6 +84,7 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 for each buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
+	flags.IntVar(&f.load.Markets, "markets", 0, "`number` of markets that share the workers, on a cluster's masters")
 }
 
 // addMeasuring adds the flags of rounds and rows. 0 trials: the command compares,
@@ -234,6 +243,9 @@ func (f *rowFlags) loadOf() result.Load {
 	load := f.load
 	load.HoldMS = inMS(f.hold)
 	load.RTTMS = inMS(f.rtt)
+	if load.Markets == 1 {
+		load.Markets = 0
+	}
 	return load
 }
 
@@ -278,7 +290,11 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := runs.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
-	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(drawnPrefix+"%08x}:", rand.Uint32())))
+	form := drawnPrefix
+	if mostMarkets(points) > 1 {
+		form = drawnPrefixSeveral
+	}
+	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(form, rand.Uint32())))
 	if err == nil {
 		err = f.judges(cmd, &config)
 	}
@@ -323,6 +339,15 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	return p, p.checkPoints()
 }
 
+// mostMarkets is how many markets the point with the most of them has.
+func mostMarkets(points []result.Point) int {
+	most := 1
+	for _, point := range points {
+		most = max(most, point.Markets)
+	}
+	return most
+}
+
 // checkTrials refuses numbers of rounds that tell no more than one, and a market that
 // is kept where there are several, or where its server ends with the run.
 func (p *plan) checkTrials() error {
@@ -346,8 +371,15 @@ func (p *plan) checkPoints() error {
 			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
 
+		if point.Markets > load.MaxWorkers {
+			return usagef("--markets: %d: each needs workers, of which there are %d at most", point.Markets, load.MaxWorkers)
+		}
+
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
+		if point.Markets > 1 {
+			o.Sites = make([]load.Site, point.Markets)
+		}
 		err := o.Validate(point)
 		if wrong, is := errors.AsType[*load.PointError](err); is {
 			about := point.Name() + ": " + wrong.Field

@@ -107,7 +107,7 @@ func (r rights) advice(refused []backend.DryRun) string {
 	}
 
 	own := "marketsim:" // which all prefixes that are drawn begin with
-	if !strings.HasPrefix(r.keys.Prefix(), drawnPrefix) {
+	if !drawnPrefixes.MatchString(r.keys.Prefix()) {
 		own = r.keys.Prefix()
 	}
 

@@ -131,6 +131,8 @@ func TestLoads(t *testing.T) {
 		},
 		"fine 1x2 stock=1500":       {"--strategy", "fine", "--mix", "1x2", "--stock", "1500"},
 		"fine 0x5 hot=1":            {"--strategy", "fine", "--hot", "1"},
+		"lua 4x3 markets=2":         {"--strategy", "lua", "--mix", "4x3", "--markets", "2"},
+		"lua 2x1":                   {"--strategy", "lua", "--mix", "2x1", "--markets", "1"},
 		"fine-wallet 2x2 wallets=1": {"--strategy", "fine-wallet", "--mix", "2x2", "--wallets", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {

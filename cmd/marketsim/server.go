@@ -305,6 +305,14 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
+// everyMaster connects to each master of a cluster, or to the only server.
+func everyMaster(server *backend.Server) []redisconn.Dialer {
+	if server.Cluster() == nil {
+		return []redisconn.Dialer{server.Dialer("")}
+	}
+	return servers.Dialers(server.Cluster().Masters())
+}
+
 // onOneSlot refuses a market whose keys a Redis Cluster would spread over its slots.
 func onOneSlot(server *backend.Server, keys market.Keys) error {
 	prefix := keys.Prefix()

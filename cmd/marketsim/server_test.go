@@ -133,6 +133,30 @@ func TestKeysDenied(t *testing.T) {
 	attempt(t, s.url("guest:"+secret), "--prefix", "theirs:").exits(t, exitFine)
 }
 
+// TestKeysOfSeveralMarkets: who has several markets needs rights to nothing but the run's
+// prefix, which alone is needed to remove them all.
+func TestKeysOfSeveralMarkets(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	s.conn.ACLSetUser(t.Context(), "guest", "on", "~mine:*", "&mine:*", "+@all", ">"+secret)
+	args := []string{"run", "--strategy", "lua,fine:queue", "--mix", "3x3", "--markets", "3", "--prefix", "mine:",
+		"--redis", s.url("guest:" + secret)}
+	marketsim(t, short(args...)...).exits(t, exitFine).says(t, "keys: under mine:, removed at the end")
+	s.holds(t)
+
+	c := startChild(t, append(args, "--duration", "10m")...)
+	s.trading(t, "mine:{3}:")
+	c.kill()
+	neighbours := []string{"mine:2:run", "mine:{4}:run"}
+	for _, key := range neighbours {
+		s.conn.HSet(t.Context(), key, "accounts", 1)
+	}
+	marketsim(t, short(args...)...).exits(t, exitEnvironment).says(t, "prefix already holds keys", "--prefix mine:")
+	marketsim(t, "clean", "--prefix", "mine:", "--redis", s.url("")).exits(t, exitFine).
+		says(t, " under mine:{2}:\n", " under mine:{3}:\n", " under mine:{1}:\n")
+	s.holds(t, neighbours...)
+}
+
 // external is a redis-server that stands for the user's own, and asks for no password.
 type external struct {
 	*backend.Server

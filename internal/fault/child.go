@@ -59,6 +59,7 @@ type wrongClock struct {
 type habits struct {
 	Resend   bool          // it sends commands again by itself, as go-redis does by default
 	Once     bool          // it tries for a lock once, and does not wait
+	Follow   bool          // it follows a slot of a cluster that moves
 	Patience time.Duration // how long it waits for a reply; 0: as long as all others
 }
 
@@ -319,8 +320,9 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 }
 
 // dialer is what the clients of a child connect with. With config.Resend they send commands
-// again, as go-redis does by default. With config.Patience they wait for so long for replies,
-// and not for as long as all others; they then dial again if a greeting takes longer.
+// again, as go-redis does by default; with config.Follow they follow a slot that moves. With
+// config.Patience they wait for so long for replies, and not for as long as all others; they
+// then dial again if a greeting takes longer.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (redisconn.Dialer, error) {
 	d := redisconn.To(e.target())
 	if e.Cluster {
@@ -332,6 +334,9 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 	}
 	if config.Resend {
 		d = d.WithResends()
+	}
+	if config.Follow {
+		d = d.WithFollowing()
 	}
 	if config.Patience == 0 {
 		return d, nil

@@ -22,7 +22,7 @@ func Scenarios() []Scenario {
 	return append(DefaultScenarios(), Scenario{
 		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
 		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
-	})
+	}, slotMove())
 }
 
 const boughtBehind = 3 // how many purchases are made that no replica gets

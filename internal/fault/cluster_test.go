@@ -13,8 +13,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// TestClusterFaults finds what docs/failover.md says in its table: a failover loses what
-// was acknowledged and not replicated, whatever the strategy.
+// TestClusterFaults finds what docs/failover.md says in its tables: a failover loses what
+// was acknowledged and not replicated, whatever the strategy, and a slot that moves loses
+// nothing.
 func TestClusterFaults(t *testing.T) {
 	if os.Getenv("MARKETSIM_FAULTS") != "all" {
 		t.Skip("it starts a cluster for each strategy: set MARKETSIM_FAULTS=all")
@@ -25,6 +26,7 @@ func TestClusterFaults(t *testing.T) {
 		schemes = append(schemes, scheme(t, name))
 	}
 	cells := cross([]Scenario{named(t, "master-promoted")}, schemes)
+	cells = append(cells, cross([]Scenario{named(t, "slot-move")}, schemes[:3])...)
 	found := testkit.Must(startRunner(t).run(t.Context(), cells, Parallel, nil))(t)
 	page := readPage(t, "failover.md")
 	for _, f := range found {
@@ -35,6 +37,12 @@ func TestClusterFaults(t *testing.T) {
 		if !said.MatchString(page) {
 			t.Errorf("the table in docs/failover.md does not say of %s: %s\nfound with %s: %+v",
 				f.Scenario, goneInWords(f), f.Subject, f)
+		}
+		if f.Scenario == "slot-move" {
+			if f.Harm != verify.NoHarm || (f.KeptOut == verify.AtOnce) != (f.Subject != "fine") {
+				t.Errorf("%s with %s: %+v", f.Scenario, f.Subject, f)
+			}
+			continue
 		}
 		served := f.SecondsWithoutService > 0 && f.SecondsWithoutService < clientTimeout.Seconds()
 		// Whom the promoted master serves when it has a replica.

@@ -142,13 +142,16 @@ func Check(ctx context.Context, h *History) CheckResult {
 	c := &checker{ctx: ctx, h: h}
 	items := c.items()
 	c.settle()
+	payments := c.payments()
 	accounts := c.accounts()
 	locks, tokens := c.locks()
 
 	v := CheckResult{
-		Subject: h.Subject, Mix: h.Mix, Parts: []Part{*items, *accounts, *locks, *tokens}, NotChecked: []string{
+		Subject: h.Subject,
+		Mix:     h.Mix,
+		Parts:   []Part{*items, *accounts, *payments, *locks, *tokens},
+		NotChecked: []string{
 			"that a purchase changes the item and both accounts at one instant: each is judged by itself",
-			"what accounts held before the end, and refusals for lack of coins",
 		},
 	}
 
@@ -169,6 +172,8 @@ type checker struct {
 	// which that is not known.
 	applied   map[*Op]bool
 	unsettled map[market.UserID]bool
+	// The accounts that are known to have paid with coins that they did not have.
+	overdrawn map[market.UserID]bool
 }
 
 func filter[T any](all []T, good func(T) bool) []T {

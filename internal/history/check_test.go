@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
 )
 
 // TestLegalHistories: whatever really happened one after the other is linearizable,
@@ -132,14 +133,55 @@ func TestLongLife(t *testing.T) {
 	}
 }
 
+// TestSalesUnderWay: one of two sales under way has paid for what was bought,
+// so that it cannot have been lacking later.
+func TestSalesUnderWay(t *testing.T) {
+	order := func(start, end int64, seller, buyer market.UserID, price int64) Op {
+		return by(priced(sold(start, end, buyer, Applied), price), seller)
+	}
+	for price, want := range map[int64]Answer{100: Violated, 130: Linearizable} {
+		h := hand(
+			order(100, 400, 6, 7, 300), order(100, 400, 6, 5, 300),
+			order(203, 204, 1, 6, 240), order(205, 206, 1, 6, 240),
+			refused(order(300, 301, 1, 6, price), "insufficient_funds"),
+		)
+		h.Funds = 300
+		if p := Check(t.Context(), h).Part("payments"); p.Answer != want {
+			t.Errorf("refused at %d: %+v, want %s", price, p, want)
+		}
+	}
+}
+
+// TestOverdrawnForAWhile: two buy at once from an account that can pay for one, and a sale
+// later makes up for it. Its coins are right at the end, and they were not in between.
+func TestOverdrawnForAWhile(t *testing.T) {
+	earned := by(priced(sold(300, 301, 7, Applied), 90), 6)
+	h := hand(append(twoFor(80, Applied, Applied), by(priced(listed(250, 251, Applied), 90), 6), earned)...).
+		finds18().lies(of(7)).paid(160)
+	h.holds(6, 100-160+90).holds(7, 100-90)
+	v := Check(t.Context(), h)
+	if p := v.Part("accounts"); p.Answer != Linearizable {
+		t.Errorf("at the end: %+v", p)
+	}
+	if p := v.Part("payments"); p.Answer != Violated || !strings.Contains(p.Stories[0], "account 6: holds 100 coins") ||
+		!strings.HasSuffix(p.Stories[0], "spent coins that it did not have") {
+		t.Errorf("in between: %+v", p)
+	}
+
+	h.Funds = 160 // with which it can pay for both
+	if p := Check(t.Context(), h).Part("payments"); p.Answer != Linearizable {
+		t.Errorf("with enough coins: %+v", p)
+	}
+}
+
 // TestSeveralWays: an item was sold for 40 or for 90 coins, and nobody knows for which.
-// What the accounts should hold is not decided.
+// What the accounts should hold, and whether one ran out, is not decided.
 func TestSeveralWays(t *testing.T) {
 	v := Check(t.Context(), hand(
 		listed(120, 121, Unknown), priced(listed(122, 123, Unknown), 90),
 		sold(203, 204, 6, Unknown), priced(sold(205, 206, 6, Unknown), 90),
 	).lies(of(6)).paid(90))
-	for name, want := range map[string]Answer{"items": Linearizable, "accounts": Undecided} {
+	for name, want := range map[string]Answer{"items": Linearizable, "accounts": Undecided, "payments": Undecided} {
 		if p := v.Part(name); p.Answer != want {
 			t.Errorf("%+v, want %s", p, want)
 		}

@@ -106,29 +106,64 @@ func (o *Op) do(r *marketstore.Reference) error {
 	return err
 }
 
-// An oracle looks for an order of a few operations on an item by trying all,
-// and is written without the checker's models: final are the places where the
-// item lies at the end.
-type oracle struct{ final []location }
+// An oracle looks for an order of a few operations by trying all, and is written without the
+// checker's models. It keeps the place of the one item and the coins of the one account in
+// plain variables.
+type oracle struct {
+	final   []location    // the places where the item lies at the end
+	account market.UserID // 0: the item is judged, else this account
+}
+
+type world struct {
+	item  location
+	funds int64
+}
 
 // ordered reports whether the operations that are left have an order.
-func (o oracle) ordered(item location, ops []Op) bool {
-	if !slices.ContainsFunc(ops, func(x Op) bool { return x.Outcome != Unknown }) && o.ended(item) {
+func (o oracle) ordered(w world, ops []Op) bool {
+	if !slices.ContainsFunc(ops, func(x Op) bool { return x.Outcome != Unknown }) && o.ended(w) {
 		return true // the unknown ones that are left never happened
 	}
 	for i, x := range ops {
 		if slices.ContainsFunc(ops, func(y Op) bool { return y.Outcome != Unknown && y.End < x.Start }) {
 			continue // that one came first
 		}
-		if after, ok := applied(item, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
+		if after, ok := o.happens(w, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (o oracle) ended(item location) bool {
-	return len(o.final) == 1 && o.final[0] == item || len(o.final) == 0 && item == location{}
+func (o oracle) ended(w world) bool {
+	return o.account != 0 || len(o.final) == 1 && o.final[0] == w.item || len(o.final) == 0 && w.item == location{}
+}
+
+// happens is the world after an operation whose client was told what it was told.
+func (o oracle) happens(w world, x Op) (world, bool) {
+	if o.account != 0 {
+		return w.pays(o.account, x)
+	}
+	after, ok := applied(w.item, x)
+	return world{item: after}, ok
+}
+
+// pays is the account after an operation.
+func (w world) pays(id market.UserID, x Op) (world, bool) {
+	before := w.funds
+	if x.Kind != Purchase || x.Outcome == Refused && x.Reason != "insufficient_funds" {
+		return w, true
+	}
+	if x.Outcome == Refused {
+		return w, x.Buyer != id || before < x.Price
+	}
+	if x.Seller == id {
+		w.funds += x.Price
+	}
+	if x.Buyer == id {
+		w.funds -= x.Price
+	}
+	return w, x.Buyer != id || before >= x.Price
 }
 
 // applied is where the item lies after an operation whose client was told what it was told.
@@ -161,7 +196,7 @@ func small(t *rapid.T) generator {
 }
 
 // TestEditsAreCaught: a record is changed, in what a client was told, when, or
-// where things lie at the end. Items are then exactly as linearizable as an
+// where things lie at the end. Items and payments are then exactly as linearizable as an
 // oracle that tries all orders says.
 func TestEditsAreCaught(t *testing.T) {
 	t.Parallel()
@@ -188,6 +223,19 @@ func TestEditsAreCaught(t *testing.T) {
 		} else {
 			legal++
 		}
+
+		if slices.ContainsFunc(h.Ops, func(o Op) bool { return o.Outcome == Unknown }) {
+			return // how they are settled is no matter of order
+		}
+		want = Linearizable
+		for id := market.UserID(1); id <= market.UserID(h.Accounts); id++ {
+			if !(oracle{account: id}).ordered(world{funds: h.Funds}, h.Ops) {
+				want = Violated
+			}
+		}
+		if got := v.Part("payments").Answer; got != want {
+			t.Fatalf("payments are %s, and the oracle says %s: %+v", got, want, h.Ops)
+		}
 	})
 	if caught == 0 || legal == 0 {
 		t.Errorf("%d edits were violations and %d legal: too few of one kind to tell", caught, legal)
@@ -213,7 +261,7 @@ func itemOrdered(h *History, m Op, item market.ItemID) bool {
 			ops = append(ops, x)
 		}
 	}
-	return o.ordered(location{}, ops)
+	return o.ordered(world{}, ops)
 }
 
 // edit changes one thing.

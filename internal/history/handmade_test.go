@@ -137,13 +137,18 @@ var hands = []struct {
 	{"the largest item", hand().finds(math.MaxInt64, 2), "items", "item 9223372036854775807: in the end"},
 	{"a batch minted twice", hand(Op{Worker: 2, Kind: Mint, Start: 5, End: 6, Item: 1, Seller: 1, Outcome: Applied}),
 		"items", "minted for 1 (0.000000-0.000000 s), minted for 1 (0.000000-0.000000 s): minted twice"},
-	{"bought for more than it had", hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140), "accounts",
-		"overdrawn: account of user 6 is overdrawn: -40 coins"},
+	{"bought for more than it had", hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140), "payments",
+		"account 6: holds 100 coins, item 17 bought for 140 coins (0.203000-0.204000 s): spent coins that it did not have"},
 	{"bought for more than it had, one reply lost", hand(twoFor(80, Applied, Unknown)...).lies(of(6)).finds18().paid(160),
-		"accounts", "overdrawn: account of user 6 is overdrawn: -60 coins"},
+		"payments", "account 6: holds 100 coins, item 17 bought for 80 coins (0.203000-0.204000 s), " +
+			"item 18 bought for 80 coins (from 0.203000 s on): spent coins that it did not have"},
 	{"bought for more than it had, both replies lost",
-		hand(twoFor(80, Unknown, Unknown)...).lies(of(6)).finds18().paid(160), "accounts", "-60 coins"},
-	{"refused for lack of coins", hand(priced(up, 101), refused(priced(sale, 101), "insufficient_funds")).
+		hand(twoFor(80, Unknown, Unknown)...).lies(of(6)).finds18().paid(160),
+		"payments", "spent coins that it did not have"},
+	{"refused with exactly enough",
+		hand(priced(up, 100), refused(priced(sale, 100), "insufficient_funds")).lies(offered(100)),
+		"payments", "item 17 for 100 coins refused as too dear (0.203000-0.204000 s): refused, though"},
+	{"refused with a coin less than it cost", hand(priced(up, 101), refused(priced(sale, 101), "insufficient_funds")).
 		lies(offered(101)), "", ""},
 }
 

@@ -13,12 +13,12 @@
 // is not, to the byte, as a Recorder writes it. A number or a text that was
 // changed into another one may pass.
 //
-// [Check] judges four parts, each by itself: what happened to each item, against
+// [Check] judges five parts, each by itself: what happened to each item, against
 // porcupine; each account's opening, sales and purchases against what it holds at the
-// end; that no two held one lock at a time; and that fencing tokens grow. An operation
-// whose reply was lost may have been applied at any later time, or never. That a purchase
-// changes an item and two accounts at the same instant is not checked, nor what an
-// account holds before the end.
+// end; that an account that could run out paid with coins that it had; that no two held
+// one lock at a time; and that fencing tokens grow. An operation whose reply was lost may
+// have been applied at any later time, or never. That a purchase changes an item and two
+// accounts at the same instant is not checked.
 package history
 
 import (

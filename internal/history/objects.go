@@ -35,7 +35,7 @@ func coins(n int64) string { return english.Plural(int(n), "coin", "") }
 
 type move struct{ from, to location }
 
-func (m move) apply(at location) (location, bool) { return m.to, at == m.from }
+func (m move) apply(at state) (state, bool) { return m.to, at == state(m.from) }
 
 func (m move) String() string {
 	switch {
@@ -68,7 +68,11 @@ func (o *Op) action() action {
 func (o *Op) refusal() action {
 	listed := func(l location) bool { return l.listed && l.user == o.Seller }
 	answer := func(text string, holds func(location) bool) action {
-		return reading{text: text, wrong: "refused, though there was no such moment", holds: holds}
+		return reading{
+			text:  text,
+			wrong: "refused, though there was no such moment",
+			holds: func(s state) bool { return holds(s.(location)) },
+		}
 	}
 
 	switch {
@@ -90,7 +94,7 @@ func (o *Op) refusal() action {
 func finalReading(places []location) reading {
 	r := reading{
 		wrong: "nothing brought it there",
-		holds: func(l location) bool { return len(places) == 1 && l == places[0] },
+		holds: func(s state) bool { return len(places) == 1 && s == state(places[0]) },
 	}
 	switch {
 	case len(places) > 1:
@@ -187,12 +191,7 @@ func (c *checker) items() *Part {
 
 		moved++
 		whole := append(slices.Clip(t.steps), step{call: atEnd, ret: atEnd, act: finalReading(t.end)})
-		switch answer, from, steps := c.inOrder(whole); answer {
-		case Violated:
-			p.addViolation("item %d: %s: %s", t.item, strings.Join(describe(from, steps), ", "), nameProblem(steps))
-		case Undecided:
-			p.addDoubt("item %d: too many operations at a time, or time ran out", t.item)
-		}
+		c.judge(p, fmt.Sprintf("item %d", t.item), location{}, whole)
 	}
 
 	mints := len(filter(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
@@ -255,6 +254,9 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	return n
 }
 
+// paid reports whether an order is known to have moved its coins.
+func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
+
 // accounts has the market's own audit compare what each account holds at the end with its
 // opening, sales and purchases.
 func (c *checker) accounts() *Part {
@@ -267,7 +269,7 @@ func (c *checker) accounts() *Part {
 		order := market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}
 		switch {
 		case o.Kind != Purchase || o.Outcome == Refused:
-		case o.Outcome == Applied || c.applied[o]:
+		case c.paid(o):
 			paid.Purchased(order, nil)
 		default:
 			paid.Purchased(order, errUnknown)
@@ -280,6 +282,7 @@ func (c *checker) accounts() *Part {
 		account := result.Problems[i]
 		switch {
 		case c.unsettled[account.User] && account.Kind != market.NoFunds:
+		case account.Kind == market.Overdrawn && c.overdrawn[account.User]: // which payments tells in full
 		case len(c.unsettled) > 0:
 			// how many coins there should be is not known, and with it whether
 			// some are lost
@@ -290,9 +293,11 @@ func (c *checker) accounts() *Part {
 	}
 
 	for _, id := range slices.Sorted(maps.Keys(c.unsettled)) {
-		p.addDoubt("account %d: it is not known which orders of unknown outcome were applied", id)
+		p.addDoubt(notSettled, id)
 	}
 	return p
 }
+
+const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
 
 var errUnknown = errors.New("the outcome is unknown")

@@ -6,36 +6,42 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// An action is what an operation does to an item, given the answer that its client got.
+// A state is that of an item, a location, or of an account, a balance. States are compared
+// with ==.
+type state any
+
+// An action is what an operation does to a state, given the answer that its client got.
 type action interface {
 	fmt.Stringer
-	// apply returns where the item is after it; false when its client cannot have got
-	// this answer while it was there.
-	apply(location) (after location, ok bool)
+	// apply returns the state after it; false when its client cannot have got this answer
+	// in that state.
+	apply(state) (after state, ok bool)
 }
 
 // A reading is an action that changes nothing: its client was told something that
-// is true of some places only.
+// is true of some states only.
 type reading struct {
 	text  string
-	wrong string // what is wrong, when the item was at no such place
-	holds func(location) bool
+	wrong string // what is wrong, when there was no such state
+	holds func(state) bool
 }
 
-func (r reading) apply(at location) (location, bool) { return at, r.holds(at) }
-func (r reading) String() string                     { return r.text }
+func (r reading) apply(s state) (state, bool) { return s, r.holds(s) }
+func (r reading) String() string              { return r.text }
 
-// A step is an operation that is to be put in order. One that never returns happens if it
-// can, and has no effect otherwise: an order in which it comes after everything else is
-// one in which it never happened.
+// A step is an operation that is to be put in order. One that may happen does so if it can,
+// and has no effect otherwise: an order in which it comes after everything else is one in
+// which it never happened.
 type step struct {
 	op        *Op   // nil for the end
 	call, ret int64 // ns
 	act       action
+	may       bool
 }
 
 const (
@@ -51,18 +57,32 @@ func (o *Op) step(act action) step {
 	s := step{op: o, call: o.Start, ret: o.End, act: act}
 	if o.Outcome == Unknown {
 		s.ret = never
+		s.may = true
 	}
 	return s
 }
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-// inOrder looks for an order of an item's steps, of which there are some. It judges them
-// piece by piece: between two pieces nothing is under way, and of a large one only the
-// beginning is judged. If a piece has no order, it returns the fewest steps that have none,
-// and where the item was before them.
-func (c *checker) inOrder(steps []step) (Answer, location, []step) {
-	var from, after location // where the item is before and after a piece
+// judge looks for an order of the steps of an item or an account, which begins in a state, and
+// adds to a part what it finds.
+func (c *checker) judge(p *Part, name string, from state, steps []step) Answer {
+	answer, before, wrong := c.inOrder(from, steps)
+	switch answer {
+	case Violated:
+		p.addViolation("%s: %s: %s", name, strings.Join(describe(before, wrong), ", "), nameProblem(wrong))
+	case Undecided:
+		p.addDoubt("%s: too many operations at a time, or time ran out", name)
+	}
+	return answer
+}
+
+// inOrder looks for an order of steps, of which there are some, that starts in a state. It
+// judges them piece by piece: between two pieces nothing is under way, and of a large one
+// only the beginning is judged. If a piece has no order, it returns the fewest steps that
+// have none, and the state before them.
+func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
+	var after state // of a piece
 
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
 	for len(steps) > 0 {
@@ -72,9 +92,9 @@ func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 		case n > maxSegment:
 			piece = prefix(byReturn(piece), maxSegment)
 		case n < len(steps):
-			// A reading after all others notes where the item is then. That is the same in
-			// every order, because all outcomes of a piece before the last one are known.
-			noteAfter := reading{holds: func(at location) bool { after = at; return true }}
+			// A reading after all others notes the state then. That is the same in every
+			// order, because all outcomes of a piece before the last one are known.
+			noteAfter := reading{holds: func(s state) bool { after = s; return true }}
 			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: noteAfter})
 		}
 
@@ -82,13 +102,13 @@ func (c *checker) inOrder(steps []step) (Answer, location, []step) {
 		case answer == Violated:
 			return Violated, from, c.shortest(from, piece)
 		case answer == Undecided || n > maxSegment:
-			return Undecided, location{}, nil
+			return Undecided, nil, nil
 		}
 
 		from = after
 		steps = steps[n:]
 	}
-	return Linearizable, location{}, nil
+	return Linearizable, nil, nil
 }
 
 // cut is how many steps, sorted by call, there are before a moment in which nothing is
@@ -105,17 +125,17 @@ func cut(steps []step) int {
 }
 
 // legal asks porcupine whether steps have an order.
-func (c *checker) legal(from location, steps []step) Answer {
+func (c *checker) legal(from state, steps []step) Answer {
 	model := porcupine.Model{
 		Init: func() any { return from },
-		Step: func(at, input, _ any) (bool, any) {
+		Step: func(before, input, _ any) (bool, any) {
 			if c.ctx.Err() != nil { // end soon
-				return false, at
+				return false, before
 			}
 			one := input.(*step)
-			after, ok := one.act.apply(at.(location))
+			after, ok := one.act.apply(before)
 			if !ok {
-				return one.ret == never, at
+				return one.may, before
 			}
 			return true, after
 		},
@@ -144,10 +164,12 @@ func byReturn(steps []step) []step {
 // returned: those under way may happen.
 func prefix(steps []step, n int) []step {
 	known := slices.Clone(steps[:n])
+	allReturned := n == len(steps) || steps[n].ret == never // that ever do
 	for _, s := range steps[n:] {
 		if s.call > steps[n-1].ret || s.reads() {
 			continue
 		}
+		s.may = s.may || !allReturned
 		s.ret = never
 		known = append(known, s)
 	}
@@ -158,7 +180,7 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 
 // shortest is the shortest beginning of steps, by the time of return, that has no order.
 // It leaves out steps that change nothing, if there is no order without them either.
-func (c *checker) shortest(from location, steps []step) []step {
+func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
 	// These together have no order.
 	returned := len(filter(all, func(s step) bool { return s.ret != never }))
@@ -176,10 +198,10 @@ func (c *checker) shortest(from location, steps []step) []step {
 
 const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
-// describe puts the operations into words, by the time of return, after where the
-// item is when they begin.
-func describe(from location, steps []step) (lines []string) {
-	if from != (location{}) {
+// describe puts the operations into words, by the time of return, after the state in which
+// they begin.
+func describe(from state, steps []step) (lines []string) {
+	if from != state(location{}) {
 		lines = append(lines, fmt.Sprint(from))
 	}
 
@@ -210,9 +232,12 @@ func nameProblem(steps []step) string {
 	}
 
 	m, moved := last.(move)
+	read, wasRead := last.(reading)
 	switch {
+	case wasRead:
+		return read.wrong
 	case !moved:
-		return last.(reading).wrong
+		return "spent coins that it did not have"
 	case m.from == location{}:
 		return "minted twice"
 	case !m.from.listed:
@@ -228,8 +253,10 @@ func (s step) String() string {
 	switch {
 	case s.op == nil:
 		return s.act.String()
-	case s.ret == never:
+	case s.may:
 		return fmt.Sprintf("%s, outcome not told (from %s s on)", s.act, seconds(s.call))
+	case s.ret == never: // it was applied, as the market's end shows
+		return fmt.Sprintf("%s (from %s s on)", s.act, seconds(s.call))
 	}
 	return fmt.Sprintf("%s (%s-%s s)", s.act, seconds(s.call), seconds(s.ret))
 }

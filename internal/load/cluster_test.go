@@ -21,6 +21,7 @@ import (
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	on := cluster{testkit.Cluster(t)}
+	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("FailsOver", on.failsOver)
 	t.Run("MasterDies", on.masterDies)
@@ -41,6 +42,9 @@ func (on cluster) clean(t *testing.T) {
 	}
 }
 
+// numberOf is which node has an address.
+func (on cluster) numberOf(addr string) int { return slices.Index(on.Addrs(), addr) }
+
 // marketsOn are the keys of a market on each master of the cluster.
 func (on cluster) marketsOn(t *testing.T) []market.Keys {
 	t.Helper()
@@ -51,6 +55,38 @@ func (on cluster) marketsOn(t *testing.T) []market.Keys {
 		found[on.Server.Master(keys.Prefix()).Addr] = keys
 	}
 	return slices.Collect(maps.Values(found))
+}
+
+// marketsOnEachMaster: each master has as many of a row's markets as the others, and tells
+// what it did for them.
+func (on cluster) marketsOnEachMaster(t *testing.T) {
+	c := several(t, on.Server, "fine:set-px", 6)
+	base := testkit.Must(market.NewKeys("test:"))(t)
+	c.Keys = base
+	c.Sites = testkit.Must(Sites(on.Server, base, 6))(t)
+	c.Private = true
+	c.buys(700)
+	row, err := c.run(t.Context())
+	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 700 {
+		t.Fatalf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
+	}
+	if row.ServerCPU == nil || *row.ServerCPU <= 0 || row.OthersCPU != nil {
+		t.Errorf("servers used %v s, others %v", row.ServerCPU, row.OthersCPU)
+	}
+
+	var purchases, commands int64
+	for _, master := range row.Masters {
+		if master.Markets != 2 || !master.Here || master.CPU == nil || *master.CPU <= 0 || master.Bought == 0 {
+			t.Errorf("a master did %+v", master)
+		}
+		purchases += master.Bought
+		commands += *master.Commands
+	}
+	if len(row.Masters) != 3 || purchases != row.Bought || commands != *row.Commands {
+		t.Errorf("%d masters made %d of %d purchases with %d of %d commands", len(row.Masters), purchases, row.Bought,
+			commands, *row.Commands)
+	}
+	on.clean(t)
 }
 
 // keysElsewhere: a key that a lock makes on another master of a private cluster is found.

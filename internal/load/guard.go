@@ -106,17 +106,18 @@ func (s *silenceMeter) look(received, now int64) {
 	s.looked = now
 }
 
-// guard asks the server of the market for replies until the load has ended, and notes the
-// longest time in which nothing came from it, neither here nor to a worker. It fails the
-// row when keys are gone that only the run removes.
-func (m *measurement) guard(ctx context.Context, conn *redisconn.Conn) {
+// guard asks the server of a market for replies until the load has ended, and notes the
+// longest time in which nothing came from it, neither here nor to a worker of the market. It
+// fails the row when keys are gone that only the run removes.
+func (m *measurement) guard(ctx context.Context, in *rowMarket) {
+	conn := in.server.conn
 	between := silenceLimit(m.Duration) / 10
-	reply := m.market.replyWaiter(ctx, conn)
+	reply := in.replyWaiter(ctx, conn)
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }
 	go ask()
 
-	workers := m.all()
+	workers := m.in(in)
 	meter := silenceMeter{received: -1} // the first look finds more
 	look := time.NewTicker(between)
 	defer look.Stop()
@@ -124,7 +125,7 @@ func (m *measurement) guard(ctx context.Context, conn *redisconn.Conn) {
 		select {
 		case <-m.window.done:
 			<-replied // after which nobody uses conn any more
-			m.market.longestSilence = meter.longest
+			in.longestSilence = meter.longest
 			return
 
 		case lost := <-replied:

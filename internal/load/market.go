@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,16 +31,18 @@ const (
 // list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is the market of a row: what its workers share, and what the driver does with
+// rowMarket is a market of a row: what its workers share, and what the driver does with
 // it before and after the load.
 type rowMarket struct {
-	Options                    // the row's
-	point   result.Point       // the row's
-	process lock.ProcessState  // what the locks of its workers share
-	cluster *redisconn.Cluster // that it lies on; nil: it lies on none, or was not seeded
-	home    redisconn.Target   // the master of that cluster on which it lay when it was seeded
-	ours    bool               // keys under its prefix are the row's
-	atStart serverState        // when the market was seeded
+	Options                          // the row's, with the place of this market
+	point   result.Point             // the row's, with this market's part of workers, accounts and items
+	note    *marketstore.SeveralNote // of a run that has several markets; nil: this one alone
+	server  *meter                   // of its server; nil: it was not asked for
+	process lock.ProcessState        // what the locks of its workers share
+	cluster *redisconn.Cluster       // that it lies on; nil: it lies on none, or was not seeded
+	home    redisconn.Target         // the master of that cluster on which it lay when it was seeded
+	ours    bool                     // keys under its prefix are the row's
+	atStart serverState              // when the market was seeded
 
 	shared   atomic.Bool // workers share a connection, and nobody can tell what it carries for whom
 	relisted *bell       // of a hot market
@@ -50,15 +51,6 @@ type rowMarket struct {
 	// has counted it.
 	missing        atomic.Int64
 	longestSilence time.Duration // the longest time in which its server gave no reply, since the warm-up
-}
-
-func newMarket(p result.Point, o Options) *rowMarket {
-	return &rowMarket{
-		Options:  o,
-		point:    p,
-		stock:    listings(p),
-		relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))},
-	}
 }
 
 // servers are those that workers connect to, as far away as the row says.
@@ -94,6 +86,9 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	}
 
 	err = marketstore.Seed(ctx, conn.Client, m.Keys, opening(m.point))
+	if err == nil && m.note != nil {
+		err = marketstore.NoteSeveral(ctx, conn.Client, m.Keys, *m.note)
+	}
 	if errors.Is(err, marketstore.ErrUnclaimed) && redisconn.ConnectionBroken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
 			"remove it with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
@@ -101,44 +96,62 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, marketstore.ErrOccupied) && !errors.Is(err, marketstore.ErrUnclaimed), err
 }
 
-// audit judges the market by the ledgers of its workers, which must not trade meanwhile.
-// An error means that it could not be read, or, wrapping ErrKeysLost, that its server did
+// audit judges each market by the ledgers of its workers, which must not trade meanwhile.
+// An error means that one could not be read, or, wrapping ErrKeysLost, that its server did
 // not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.AuditSummary, error) {
-	ledgers, _ := m.ledgers()
-	v, evicted, err := m.market.judge(ctx, ledgers)
-	if err != nil {
-		return result.AuditSummary{}, fmt.Errorf("the market could not be audited: %w", err)
-	}
-	if evicted > 0 {
-		row.Warn(result.Evicted, float64(evicted), "")
+	all := result.AuditSummary{Done: true, OK: true}
+	evicted := map[*meter]int64{} // which counts for the whole server
+	for _, of := range m.markets {
+		ledgers, _ := m.ledgers(of)
+		v, n, err := of.judge(ctx, ledgers)
+		if err != nil {
+			return result.AuditSummary{}, fmt.Errorf("the market could not be audited: %w", err)
+		}
+		evicted[of.server] = max(evicted[of.server], n)
+
+		where := ""
+		if len(m.markets) > 1 {
+			where = of.Keys.Prefix() + " "
+		}
+		addAudit(&all, v, where)
 	}
 
-	a := result.AuditSummary{
-		Done:          true,
-		OK:            v.OK(),
-		Items:         v.Items,
-		Funds:         v.Funds,
-		ItemProblems:  v.ItemProblems,
-		MoneyProblems: v.MoneyProblems,
-		Applied:       v.Applied,
-		NotApplied:    v.NotApplied,
+	var keys int64
+	for _, n := range evicted {
+		keys += n
 	}
-	for _, problem := range v.Problems {
-		a.Problems = append(a.Problems, problem.Text)
+	if keys > 0 {
+		row.Warn(result.Evicted, float64(keys), "")
 	}
-	return a, nil
+	return all, nil
 }
 
-func (m *measurement) ledgers() (all []*market.Ledger, last market.ItemID) {
-	for _, w := range m.all() {
+// addAudit adds the audit of a market to those of a row. The words where it lies stand before
+// each problem.
+func addAudit(all *result.AuditSummary, v market.AuditResult, where string) {
+	all.OK = all.OK && v.OK()
+	all.Items += v.Items
+	all.Funds += v.Funds
+	all.ItemProblems += v.ItemProblems
+	all.MoneyProblems += v.MoneyProblems
+	all.Applied += v.Applied
+	all.NotApplied += v.NotApplied
+	for _, problem := range v.Problems {
+		all.Problems = append(all.Problems, where+problem.Text)
+	}
+}
+
+// ledgers are those of a market's workers, and the last item that they know of.
+func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.ItemID) {
+	for _, w := range m.in(of) {
 		all = append(all, w.ledger)
 		last = max(last, w.ledger.LastMinted())
 	}
 	return all, last
 }
 
-// judge audits the market. If it finds nothing wrong, evicted is how many keys
+// judge audits a market. If it finds nothing wrong, evicted is how many keys
 // the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
@@ -201,30 +214,36 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
 }
 
-// remove deletes the market if it was seeded. A failure names the command that tries again.
-func (m *measurement) remove(ctx context.Context) error {
-	if !m.market.ours {
-		return nil
+// remove deletes the markets that were seeded, the first one last: it stays if another cannot
+// be removed, because its note says where the others are. A failure names the command that
+// tries again.
+func (m *measurement) remove(ctx context.Context) (err error) {
+	first := m.markets[0]
+	for _, of := range slices.Backward(m.markets) {
+		if !of.ours || of == first && err != nil {
+			continue
+		}
+		_, last := m.ledgers(of)
+		failed := of.remove(ctx, last)
+		if failed == nil && m.Subject.KeysUnknown() {
+			failed = of.removeUnnamed(ctx)
+		}
+		err = errors.Join(err, failed)
 	}
 
-	_, last := m.ledgers()
-	err := m.market.remove(ctx, last)
-	if err == nil && m.Subject.KeysUnknown() {
-		err = m.market.removeUnnamed(ctx)
-	}
 	switch {
 	case err != nil && m.Private:
 		return nil // the server ends with its keys
 	case err != nil:
 		return fmt.Errorf("keys of the run are left behind: %w; "+
 			"remove them with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
-	case m.Private:
-		return m.market.checkUndeclared(ctx)
+	case m.Private && first.ours:
+		return first.checkUndeclared(ctx)
 	}
 	return nil
 }
 
-// remove deletes the market: what the run made according to its note, and items up to
+// remove deletes a market: what the run made according to its note, and items up to
 // last, which its workers know of.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	return m.onServer(ctx, removeTimeout, func(ctx context.Context, conn *redisconn.Conn) error {
@@ -257,7 +276,7 @@ func (m *rowMarket) removeUnnamed(ctx context.Context) error {
 }
 
 // checkUndeclared returns ErrUndeclared, wrapped, if a private server, or a master of its
-// cluster, still has keys after the row's market is removed: it held nothing else. What a
+// cluster, still has keys after the row's markets are removed: it held nothing else. What a
 // program has left there is deleted, and is no error. A master that cannot be asked is left
 // out.
 func (m *rowMarket) checkUndeclared(ctx context.Context) error {

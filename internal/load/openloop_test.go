@@ -131,7 +131,7 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 					t.Errorf("it took %s after its measured time", took)
 				}
 				// two may list for one purchase
-				if n := openStock - m.market.missing.Load(); n < openStock-10 || n > openStock+1 {
+				if n := openStock - m.markets[0].missing.Load(); n < openStock-10 || n > openStock+1 {
 					t.Errorf("%d listings at the end, want about %d", n, openStock)
 				}
 			})

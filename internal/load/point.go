@@ -58,9 +58,12 @@ type Options struct {
 	SLO  time.Duration
 	Seed uint64
 
-	Keys    market.Keys
+	Keys    market.Keys           // of the market or, with Sites, of the run
 	Servers connect.MarketServers // where the market is, and the locks
-	Keep    bool                  // leave the market in Redis
+	// Sites, if any, are the row's markets, in place of Keys and Servers.Market: workers,
+	// wallets, items and stock are divided among them.
+	Sites []Site
+	Keep  bool // leave the market in Redis
 	// The server ends with the run: keys may stay, and a row looks for those
 	// that nobody declared.
 	Private bool
@@ -95,7 +98,7 @@ func (e *PointError) Is(target error) bool { return target == ErrPoint }
 // Validate returns a *PointError for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
 	for _, check := range []func(result.Point) *PointError{
-		o.checkTimes, o.checkDelays, o.checkPrograms, checkMix, checkAccounts, checkItems,
+		o.checkTimes, o.checkDelays, o.checkPrograms, checkMix, checkAccounts, checkItems, o.checkMarkets,
 	} {
 		if err := check(p); err != nil {
 			return err
@@ -226,6 +229,40 @@ func checkItems(p result.Point) *PointError {
 
 	case p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0):
 		return refused("empty", "it goes without a stock, hot items and a rate")
+	}
+	return nil
+}
+
+// checkMarkets is about several markets, each of which needs a part of what there is.
+func (o Options) checkMarkets(p result.Point) *PointError {
+	n := max(1, len(o.Sites))
+	few := func(field string, there int, of string) *PointError {
+		return refused(field, "%d %s for %d markets: each needs one at least", there, of, n)
+	}
+	switch {
+	case p.Markets < 0 || p.Markets == 1 || max(1, p.Markets) != n:
+		return refused("markets", "%d, with places for %d: want 2 or more, or 0 for one market", p.Markets, n)
+
+	case n == 1:
+		return nil
+
+	case p.Mix.Buyers < n:
+		return few("mix", p.Mix.Buyers, "buyers")
+
+	case p.Mix.Sellers < n && p.Hot == 0:
+		return few("mix", p.Mix.Sellers, "sellers")
+
+	case p.Hot > 0 && p.Hot < n:
+		return few("hot", p.Hot, "items")
+
+	case p.Stock > 0 && p.Stock < n:
+		return few("stock", p.Stock, "items")
+
+	case p.Wallets > 0 && p.Wallets < n:
+		return few("wallets", p.Wallets, "accounts")
+
+	case o.History != "":
+		return refused("history", "want one market: each has a user 1 and an item 1 of its own")
 	}
 	return nil
 }

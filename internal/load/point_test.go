@@ -30,7 +30,9 @@ func TestValidate(t *testing.T) {
 	}
 	hot := plan{Point: result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
 		Options: Options{Subject: elsewhere, Duration: time.Second}}
-	for name, good := range map[string]plan{"usual": usual, "hot": hot} {
+	three := plan{Point: result.Point{Mix: result.Mix{Sellers: 3, Buyers: 3}, Load: result.Load{Markets: 3, Wallets: 3}},
+		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)}}
+	for name, good := range map[string]plan{"usual": usual, "hot": hot, "three": three} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -66,6 +68,16 @@ func TestValidate(t *testing.T) {
 		{usual, "rate", "NaN", func(c *plan) { c.Rate = math.NaN() }},
 		{usual, "slo", "orders at a rate", func(c *plan) { c.Rate = 0 }},
 		{usual, "slo", "positive", func(c *plan) { c.SLO = -1 }},
+		{usual, "markets", "2, with places for 1", func(c *plan) { c.Markets = 2 }},
+		{usual, "markets", "-1, with places for 1", func(c *plan) { c.Markets = -1 }},
+		{usual, "markets", "or 0 for one market", func(c *plan) { c.Markets = 1 }},
+		{three, "markets", "0, with places for 3", func(c *plan) { c.Markets = 0 }},
+		{three, "mix", "2 sellers for 3 markets", func(c *plan) { c.Mix.Sellers = 2 }},
+		{three, "mix", "2 buyers for 3 markets", func(c *plan) { c.Mix.Buyers, c.Wallets = 2, 0 }},
+		{three, "hot", "2 items for 3 markets", func(c *plan) { c.Mix.Sellers, c.Hot = 0, 2 }},
+		{three, "stock", "2 items for 3 markets", func(c *plan) { c.Stock = 2 }},
+		{three, "wallets", "2 accounts for 3 markets", func(c *plan) { c.Wallets = 2 }},
+		{three, "history", "want one market", func(c *plan) { c.History = "somewhere" }},
 		{hot, "hot", "1000001 items", func(c *plan) { c.Hot++ }},
 		{hot, "hot", "-1 items", func(c *plan) { c.Hot, c.Mix.Sellers = -1, 1 }},
 		{hot, "stock", "all that there is", func(c *plan) { c.Stock = 1 }},

@@ -30,6 +30,11 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	}}
 	o.Keep = false
 	o.History = ""
+	if len(o.Sites) > 0 {
+		o.Keys = o.Sites[0].Keys
+		o.Servers.Market = o.Sites[0].Market
+		o.Sites = nil
+	}
 
 	// The seller is held with the lock of its second listing, until the buyer waits for one.
 	acquired := step.HoldEach(nil, step.Breakpoint{At: step.Acquired, After: step.Written})
@@ -53,7 +58,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 
 	m := newMeasurement(p, o)
 	var row result.Row
-	err = m.market.checkRemovable(ctx)
+	err = m.markets[0].checkRemovable(ctx)
 	if err == nil {
 		row, err = m.drive(ctx, func() (err error) {
 			refused, err = m.rehearse(allowed, acquired, waiting)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -55,6 +56,7 @@ func (m *measurement) row() result.Row {
 	m.fill(&r, t)
 	m.warn(&r, t)
 	m.addUsage(&r, t)
+	m.addMasters(&r)
 	if r.Elsewhere {
 		return asStored(r)
 	}
@@ -116,7 +118,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 		}
 	}
 
-	sharing := m.market.shared.Load()
+	sharing := m.sharesConnections()
 	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
@@ -131,6 +133,11 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 		}
 		r.Open = m.open.report(m, t)
 	}
+}
+
+// sharesConnections reports whether workers share a connection in some market.
+func (m *measurement) sharesConnections() bool {
+	return slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
 }
 
 func carried(c redisconn.Counts) *result.Traffic {
@@ -170,7 +177,10 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 
 	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
 	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
-	silent := m.market.longestSilence
+	silent := time.Duration(0)
+	for _, in := range m.markets {
+		silent = max(silent, in.longestSilence)
+	}
 	warn(silent > silenceLimit(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(silent))
 	warn(withoutPurchase(r), result.NothingBought, 0)
 

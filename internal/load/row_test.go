@@ -112,7 +112,7 @@ func TestContendedOrders(t *testing.T) {
 	count.ordered(s, traffic{}, market.Receipt{}, market.ErrContended)
 	count.ordered(s, traffic{}, market.Receipt{}, nil)
 	var r result.Row
-	(&measurement{market: new(rowMarket)}).fill(&r, count)
+	(&measurement{markets: []*rowMarket{new(rowMarket)}}).fill(&r, count)
 	metric := runs.MetricByName("given_up_share")
 	if share := metric.Of(&r); r.Refused["contended"] != 4 || r.ContendedOrders() != 1 || share != 0.5 {
 		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2", r.ContendedOrders(), r.Refused, share)

@@ -40,7 +40,7 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	m := newMeasurement(p, o)
 	row, err := m.drive(ctx, func() error {
 		m.work(ctx)
-		return m.market.explain(m.window.failure)
+		return m.markets[0].explain(m.window.failure)
 	})
 	row.Trial = max(o.Trial, 1)
 	if err != nil {
@@ -50,7 +50,7 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	return row, err
 }
 
-// drive is the whole life of a row: its market is seeded, loaded by load, audited and
+// drive is the whole life of a row: its markets are seeded, loaded by load, audited and
 // removed.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	// The audit and the removal come after an interrupt, too.
@@ -65,7 +65,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 		}
 	}()
 
-	err = m.market.explain(m.prepare(ctx))
+	err = m.markets[0].explain(m.prepare(ctx))
 	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
 			m.window.stop(stored.Interrupted)
@@ -80,8 +80,8 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
 
-	if cluster := m.market.cluster; cluster != nil {
-		// The market may have another master by now; if nobody says so, the audit fails.
+	if cluster := m.markets[0].cluster; cluster != nil {
+		// A market may have another master by now; if nobody says so, the audit fails.
 		_ = cluster.Refresh(lasting)
 	}
 	if !errors.Is(err, ErrKeysLost) {
@@ -93,15 +93,15 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	if errors.Is(err, ErrKeysLost) { // an audit or a history would blame the strategy
 		return row, errors.Join(err, m.history.Abandon())
 	}
-	return row, errors.Join(err, m.market.finishHistory(lasting, m.history))
+	return row, errors.Join(err, m.markets[0].finishHistory(lasting, m.history))
 }
 
-// A measurement is one row while it is measured: its market, its workers, and
+// A measurement is one row while it is measured: its markets, its workers, and
 // what they share.
 type measurement struct {
 	Options
 	point           result.Point
-	market          *rowMarket
+	markets         []*rowMarket // one or more
 	sellers, buyers []*worker
 	history         *history.Writer
 
@@ -109,8 +109,8 @@ type measurement struct {
 	open   *openLoop // nil: the loop is closed
 	cut    int64     // operations that began in the window and had not ended when the load did
 
-	meter       meter
-	first, last reading // at the two ends of the window
+	meters      []*meter // of the servers on which markets lie, each once
+	first, last reading  // at the two ends of the window
 }
 
 // newMeasurement makes a row. Its workers are not connected yet, and no market is open.
@@ -118,14 +118,20 @@ func newMeasurement(p result.Point, o Options) *measurement {
 	m := &measurement{
 		Options: o,
 		point:   p,
-		market:  newMarket(p, o),
+		markets: newMarkets(p, o),
 		window:  newWindow(),
 		open:    newOpenLoop(p, o),
 	}
 
 	newOf := func(r role, number int) *worker {
-		who := identity{role: r, number: number, place: len(m.all()), account: account(p, r, number)}
-		return newWorker(m.market, m.window, who, rand.New(rand.NewPCG(o.Seed, uint64(who.place))))
+		in := m.markets[number%len(m.markets)]
+		who := identity{
+			role:    r,
+			number:  number,
+			place:   len(m.all()),
+			account: account(in.point, r, number/len(m.markets)),
+		}
+		return newWorker(in, m.window, who, rand.New(rand.NewPCG(o.Seed, uint64(who.place))))
 	}
 	for i := range p.Mix.Sellers {
 		m.sellers = append(m.sellers, newOf(seller, i))
@@ -138,14 +144,21 @@ func newMeasurement(p result.Point, o Options) *measurement {
 
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers) }
 
-// prepare seeds and stocks the market, and connects the workers. On an error nothing
+// in are the workers of a market.
+func (m *measurement) in(market *rowMarket) []*worker {
+	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
+}
+
+// prepare seeds and stocks the markets, and connects the workers. On an error nothing
 // stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
-	m.market.ours, err = m.market.seed(ctx)
-	if err != nil {
-		return err
+	for _, in := range m.markets { // the first one first: its note says where the others are
+		in.ours, err = in.seed(ctx)
+		if err != nil {
+			return err
+		}
 	}
-	m.history, err = m.market.createHistory()
+	m.history, err = m.markets[0].createHistory()
 	if err != nil {
 		return err
 	}
@@ -165,8 +178,10 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := m.market.stockUp(ctx, workers); err != nil {
-		return err
+	for _, in := range m.markets {
+		if err := in.stockUp(ctx, m.in(in)); err != nil {
+			return err
+		}
 	}
 
 	for _, w := range workers {
@@ -189,7 +204,10 @@ func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
 		err = errors.Join(err, w.close())
 	}
-	return errors.Join(err, m.market.process.Close())
+	for _, in := range m.markets {
+		err = errors.Join(err, in.process.Close())
+	}
+	return err
 }
 
 // work loads the row: warm-up, measured time, loaded end, and an end without
@@ -199,10 +217,8 @@ func (m *measurement) work(ctx context.Context) {
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
-	m.openMeter(ctx)
-	if m.meter.conn != nil {
-		defer m.meter.conn.Close() // it has only read
-	}
+	m.openMeters(ctx)
+	defer m.closeMeters()
 
 	m.first = m.read()
 	m.window.begin(m.Warmup, m.Duration)
@@ -219,8 +235,10 @@ func (m *measurement) work(ctx context.Context) {
 			buyers.Go(func() { m.buy(operations, w) })
 		}
 	}
-	if m.meter.conn != nil {
-		everybody.Go(func() { m.guard(operations, m.meter.conn) })
+	for _, in := range m.markets {
+		if in.server != nil && in.server.conn != nil {
+			everybody.Go(func() { m.guard(operations, in) })
+		}
 	}
 	if m.Progress != nil {
 		everybody.Go(m.tell)
@@ -266,7 +284,9 @@ func (m *measurement) watch() {
 		m.cut = m.underway()
 	}
 	m.window.stop(stored.Complete)
-	m.market.relisted.ring() // wakes whoever still waits for it
+	for _, in := range m.markets {
+		in.relisted.ring() // wakes whoever still waits for it
+	}
 }
 
 // underway counts operations that began in the window and have not ended, and

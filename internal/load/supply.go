@@ -18,7 +18,7 @@ const (
 	glanceSize   = 64    // listings that a worker looks at in one go, at most
 	leastGlance  = 4     // the fewest that a buyer of an open loop looks at, however small the stock
 	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
-	openStock    = 1_000 // up at least when an open loop begins
+	openStock    = 1_000 // up at least when an open loop begins, in all markets together
 )
 
 // supply is where a worker gets what it trades in. None of its work is measured.
@@ -73,14 +73,15 @@ func (m *rowMarket) glanceLength() int {
 	return min(glanceSize, max(leastGlance, m.stock/4/m.point.Mix.Buyers))
 }
 
-func listings(p result.Point) int {
+// listings is how many are up when one of so many markets begins.
+func listings(p result.Point, markets int) int {
 	switch {
 	case p.Empty:
 		return 0
 	case p.Hot+p.Stock > 0:
 		return p.Hot + p.Stock // one of them is 0
 	case p.Rate > 0:
-		return max(listingsEach*p.Mix.Buyers, openStock)
+		return max(listingsEach*p.Mix.Buyers, openStock/markets)
 	}
 	return listingsEach * p.Mix.Buyers
 }
@@ -108,8 +109,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	defer conn.Close()
 
 	for i, w := range owners {
-		// equal parts
-		for left := (m.stock + len(owners) - 1 - i) / len(owners); left > 0; left -= market.BatchSize {
+		for left := share(m.stock, len(owners), i); left > 0; left -= market.BatchSize {
 			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}

@@ -65,8 +65,8 @@ func TestListingsUp(t *testing.T) {
 				}
 				listed[seller-1]++
 			}
-			if !slices.Equal(listed, c.want) || m.market.stock != len(found.Listings) {
-				t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.market.stock)
+			if !slices.Equal(listed, c.want) || m.markets[0].stock != len(found.Listings) {
+				t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.markets[0].stock)
 			}
 			for _, w := range m.sellers {
 				err = errors.Join(err, w.listNext(t.Context()))

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,8 +21,8 @@ const usageTimeout = time.Second // bounds one look at what a server has used
 
 // A row should measure Redis, or the contention that the row is about. It measures this
 // process instead if all of this holds: the process used fullCores of the cores that it
-// may use, or together with a server on this machine fullCores of all; the server's main
-// thread, which runs all commands, did not use fullCores of one; and purchases spent
+// may use, or together with servers on this machine fullCores of all; no server's main
+// thread, which runs all commands, used fullCores of one; and purchases spent
 // less than mostlyWaiting of their time waiting for locks. With more waiting, faster
 // clients would contend as much.
 const (
@@ -31,9 +32,10 @@ const (
 	othersBusy = 0.05
 )
 
-// A meter reads what the server of a row has used. Its connection, which the guard
-// shares, costs the workers nothing.
+// A meter reads what a server of a row has used. Its connection, which guards
+// share, costs the workers nothing.
 type meter struct {
+	addr string          // of a master of a cluster; empty: the server is none
 	conn *redisconn.Conn // nil: it cannot be asked
 	here bool            // the server shares this machine's cores
 }
@@ -41,35 +43,56 @@ type meter struct {
 // A reading is what was used until now, in seconds of processor time; negative: not known.
 type reading struct {
 	at              time.Time
-	server          float64          // the main thread of the market's
-	client          float64          // this process
-	programs        float64          // those of --exec, with all that they have started
-	machine, stolen float64          // all processes of this machine, and other machines
-	market          redisconn.Counts // by all workers
+	servers         []float64          // their main threads, by meter
+	client          float64            // this process
+	programs        float64            // those of --exec, with all that they have started
+	machine, stolen float64            // all processes of this machine, and other machines
+	market          redisconn.Counts   // by all workers
+	byServer        []redisconn.Counts // by the workers of the markets on each, by meter
 	background      redisconn.Counts
 }
 
-// openMeter connects to the server of the seeded market. If it cannot be reached,
+// openMeters connects to the servers of the seeded markets. If one cannot be reached,
 // the row is without its usage.
-func (m *measurement) openMeter(ctx context.Context) {
-	if m.Servers.Market.IsZero() {
-		return
+func (m *measurement) openMeters(ctx context.Context) {
+	for _, in := range m.markets {
+		if in.Servers.Market.IsZero() {
+			continue
+		}
+		at := in.home.Addr
+		i := slices.IndexFunc(m.meters, func(of *meter) bool { return of.addr == at })
+		if i < 0 {
+			i = len(m.meters)
+			m.meters = append(m.meters, in.openMeter(ctx))
+		}
+		in.server = m.meters[i]
 	}
+}
 
-	m.meter.here = true // until its address says otherwise
+func (m *rowMarket) openMeter(ctx context.Context) *meter {
+	of := &meter{addr: m.home.Addr, here: true} // until its address says otherwise
 	dialer := m.Servers.Market
-	if m.market.cluster != nil { // the meter stays with this master when the slot moves
-		dialer = redisconn.To(m.market.home)
+	if m.cluster != nil { // the meter stays with this master when the slot moves
+		dialer = redisconn.To(m.home)
 	}
 	conn, err := dialer.Dial(ctx)
 	if err != nil {
-		return
+		return of
 	}
 
 	address := conn.Options()
 	host, _, _ := net.SplitHostPort(address.Addr)
-	here := address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
-	m.meter = meter{conn: conn, here: here}
+	of.conn = conn
+	of.here = address.Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
+	return of
+}
+
+func (m *measurement) closeMeters() {
+	for _, of := range m.meters {
+		if of.conn != nil {
+			_ = of.conn.Close() // it has only read
+		}
+	}
 }
 
 // used is the processor time of the server's main thread; -1: it tells nobody, as
@@ -90,10 +113,18 @@ func (m *meter) used() float64 {
 }
 
 func (m *measurement) read() reading {
-	r := reading{at: time.Now(), server: m.meter.used(), client: -1, machine: -1, stolen: -1}
+	r := reading{at: time.Now(), client: -1, machine: -1, stolen: -1}
+	for _, of := range m.meters {
+		r.servers = append(r.servers, of.used())
+		r.byServer = append(r.byServer, redisconn.Counts{})
+	}
 	for _, w := range m.all() {
-		r.market = r.market.Add(w.carried.Snapshot())
+		carried := w.carried.Snapshot()
+		r.market = r.market.Add(carried)
 		r.background = r.background.Add(w.background.Snapshot())
+		if i := slices.Index(m.meters, w.market.server); i >= 0 {
+			r.byServer[i] = r.byServer[i].Add(carried)
+		}
 	}
 
 	self := process.Process{Pid: int32(os.Getpid())}
@@ -127,8 +158,9 @@ func (m *measurement) usedByPrograms() (seconds float64) {
 // usage is what was used between two readings.
 type usage struct {
 	seconds                         float64 // between the readings
-	server, client, machine, stolen float64 // processor time
-	serverKnown                     bool    // otherwise server is 0
+	server, client, machine, stolen float64 // processor time; server is of all servers
+	busiest                         float64 // of the server that used most
+	serverKnown                     bool    // otherwise one did not tell, and server is 0
 	clientKnown                     bool    // otherwise programs of --exec are not in client
 }
 
@@ -136,15 +168,20 @@ type usage struct {
 func (r reading) since(first reading) usage {
 	u := usage{
 		seconds: r.at.Sub(first.at).Seconds(),
-		server:  r.server - first.server,
 		client:  r.client - first.client + r.programs - first.programs,
 		machine: r.machine - first.machine,
 		stolen:  r.stolen - first.stolen,
 	}
 
-	u.serverKnown = first.server >= 0 && u.server >= 0 // below 0: it was started again
+	u.serverKnown = len(r.servers) > 0
+	for i := range r.servers {
+		used, known := r.serverSince(first, i)
+		u.serverKnown = u.serverKnown && known
+		u.server += used
+		u.busiest = max(u.busiest, used)
+	}
 	if !u.serverKnown {
-		u.server = 0
+		u.server, u.busiest = 0, 0
 	}
 
 	u.clientKnown = first.programs >= 0 && r.programs >= 0
@@ -152,6 +189,15 @@ func (r reading) since(first reading) usage {
 		u.client = r.client - first.client
 	}
 	return u
+}
+
+// serverSince is what the main thread of a server used after a reading, if that is known.
+func (r reading) serverSince(first reading, i int) (seconds float64, known bool) {
+	if i >= len(first.servers) || first.servers[i] < 0 {
+		return 0, false
+	}
+	used := r.servers[i] - first.servers[i]
+	return used, used >= 0 // below 0: it was started again
 }
 
 // addUsage adds to a row what was used in its window, and warns if the clients or
@@ -192,10 +238,46 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 }
 
+// addMasters adds to a row what each master did, if its markets lie on several.
+func (m *measurement) addMasters(r *result.Row) {
+	between := m.last.since(m.first).seconds
+	if len(m.meters) < 2 || r.Seconds == 0 || between <= 0 {
+		return
+	}
+
+	for i, of := range m.meters {
+		master := result.Master{Address: of.addr, Here: of.here}
+		for _, in := range m.markets {
+			if in.server == of {
+				master.Markets++
+			}
+		}
+		for _, w := range m.buyers {
+			if w.market.server == of {
+				master.Bought += w.tally.count[bought]
+			}
+		}
+
+		if cpu, known := m.last.serverSince(m.first, i); known {
+			master.CPU = new(cpu * r.Seconds / between) // as in addUsage
+		}
+		if !m.sharesConnections() && !m.Subject.Elsewhere() {
+			sent := carried(m.last.byServer[i].Sub(m.first.byServer[i]))
+			master.Commands = &sent.Commands
+		}
+		r.Masters = append(r.Masters, master)
+	}
+}
+
+// serversHere reports whether a server of the row shares this machine's cores.
+func (m *measurement) serversHere() bool {
+	return slices.ContainsFunc(m.meters, func(of *meter) bool { return of.here })
+}
+
 // limitedByClients reports whether the row measures its clients: see fullCores.
 func (m *measurement) limitedByClients(used usage, t *tally) bool {
 	full := func(spent, cores float64) bool { return spent/used.seconds >= fullCores*cores }
-	here := m.meter.here
+	here := m.serversHere()
 
 	cores := runtime.GOMAXPROCS(0)
 	if m.Subject.Elsewhere() { // programs use those that this process leaves
@@ -203,7 +285,7 @@ func (m *measurement) limitedByClients(used usage, t *tally) bool {
 	}
 	busy := full(used.client, float64(cores)) ||
 		here && full(used.client+used.server, float64(runtime.NumCPU()))
-	serverHasTime := (used.serverKnown || !here) && !full(used.server, 1)
+	serverHasTime := (used.serverKnown || !here) && !full(used.busiest, 1)
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
 	return busy && serverHasTime && !waiting
 }
@@ -213,11 +295,11 @@ func (m *measurement) limitedByClients(used usage, t *tally) bool {
 // asks how much they use, nor where programs cannot be asked.
 func (m *measurement) usedByOthers(used usage) (others float64, known bool) {
 	kind, _ := m.Subject.Lock()
-	if m.market.cluster != nil || kind.Needs != lock.NeedsNothing || !used.clientKnown {
+	if m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing || !used.clientKnown {
 		return 0, false
 	}
 	others = used.machine - used.client
-	if m.meter.here {
+	if m.serversHere() {
 		others -= used.server
 	}
 	return max(0, others), true

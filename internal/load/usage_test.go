@@ -74,7 +74,7 @@ func TestNoReply(t *testing.T) {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)
 		for silent, want := range map[time.Duration]bool{most: false, most + 1: true} {
-			m.market.longestSilence = silent * time.Millisecond
+			m.markets[0].longestSilence = silent * time.Millisecond
 			if _, is := warned(m.row(), result.NoReply); is != want {
 				t.Errorf("%d s, %d ms without a reply: warned %t", seconds, silent, is)
 			}
@@ -104,9 +104,9 @@ func TestUsageWarnings(t *testing.T) {
 		"few others":                  {client: 1, server: 1, others: 0.04 * cores},
 	} {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: 1})
-		m.meter.here = !c.far
-		m.first = reading{at: time.Unix(0, 0), server: min(0, c.server)}
-		m.last = reading{at: time.Unix(10, 0), server: c.server, client: c.client,
+		m.meters = []*meter{{here: !c.far}}
+		m.first = reading{at: time.Unix(0, 0), servers: []float64{min(0, c.server)}}
+		m.last = reading{at: time.Unix(10, 0), servers: []float64{c.server}, client: c.client,
 			machine: c.client + max(0, c.server) + c.others, stolen: c.stolen}
 		if c.far {
 			m.last.machine -= max(0, c.server)

@@ -64,7 +64,8 @@ func (c *Cluster) Masters() []Target {
 
 // Dialer connects to the master of a key's slot. A connection that breaks is made again to
 // the master that the slot has then. It does not follow a slot that moves while its master
-// goes on: commands are refused then, see [Redirected].
+// goes on, unless [Dialer.WithFollowing] asks for that: commands are refused then, see
+// [Redirected].
 func (c *Cluster) Dialer(key string) Dialer { return Dialer{cluster: c, slot: Slot(key)} }
 
 // Master is the master of a key's slot as far as is known. [Cluster.Refresh] makes sure.
@@ -188,6 +189,14 @@ func Redirected(err error) bool {
 // reach connects to the server, or to the slot's master. If that fails, the nodes say
 // whether another took its place.
 func (c *connector) reach(ctx context.Context) (net.Conn, error) {
+	conn, err := c.reachMaster(ctx)
+	if err == nil && c.following {
+		c.open.add(conn)
+	}
+	return conn, err
+}
+
+func (c *connector) reachMaster(ctx context.Context) (net.Conn, error) {
 	if c.cluster == nil {
 		return c.connect(ctx, c.lastTarget())
 	}

@@ -147,6 +147,9 @@ func dial(ctx context.Context, c *connector) (*Conn, error) {
 
 	c.first.Store(&first)
 	client := redis.NewClient(c.options(t))
+	if c.following {
+		client.AddHook(&follower{connector: c})
+	}
 	if c.meter.shared {
 		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error { return p.Ping(bounded).Err() })
 	} else {
@@ -198,6 +201,8 @@ type connector struct {
 	first      atomic.Pointer[net.Conn]
 	handsOver  bool     // the first connection outlives the client
 	handedOver net.Conn // that connection
+
+	open openConns // if it follows
 
 	mu   sync.Mutex
 	last Target // of the last connection; of a cluster the slot's master at that time

@@ -320,6 +320,7 @@ func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
 		"WithReplyTimeout": plain.WithReplyTimeout(time.Minute),
 		"WithPipelining":   plain.WithPipelining(),
 		"WithResends":      plain.WithResends(),
+		"WithFollowing":    plain.WithFollowing(),
 		"WithWrap": plain.WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
 			return dial(ctx)
 		}),

@@ -22,6 +22,7 @@ type Dialer struct {
 	replyTimeout time.Duration // for how long a reply is waited for; 0: ioTimeout
 	resends      int           // how often a command is sent again whose reply did not come
 	pipelining   bool          // its clients are shared by the workers of a process
+	following    bool          // its clients follow a slot that moves
 
 	wrap WrapDial // nil: nothing
 }

@@ -29,13 +29,15 @@ const (
 	AxisHot     AxisName = "hot"  // as Load.Hot
 	AxisHold    AxisName = "hold" // as Load.HoldMS
 	AxisRTT     AxisName = "rtt"  // as Load.RTTMS
+	// AxisMarkets is as Load.Markets, where 1 is the only one.
+	AxisMarkets AxisName = "markets"
 )
 
 // AxisNames are all of them.
-func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, AxisRTT} }
+func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, AxisRTT, AxisMarkets} }
 
 // Whole reports whether the axis counts something.
-func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot }
+func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot || a == AxisMarkets }
 
 // At returns the point moved to a value of the axis. The axis clients comes after hot,
 // which decides about sellers.
@@ -49,6 +51,11 @@ func (a AxisName) At(p result.Point, value float64) result.Point {
 		p.HoldMS = value
 	case AxisRTT:
 		p.RTTMS = value
+	case AxisMarkets:
+		p.Markets = int(value)
+		if p.Markets == 1 {
+			p.Markets = 0
+		}
 	}
 
 	if p.Hot > 0 {

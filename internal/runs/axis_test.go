@@ -28,6 +28,7 @@ func TestParseAxes(t *testing.T) {
 		"rtt=0,0.2ms,1ms,5ms":    {0, 0.2, 1, 5},
 		"rtt=1us,2us,4us..16us":  {0.001, 0.002, 0.004, 0.008, 0.016},
 		"rtt=1s":                 {1000},
+		"markets=1,2,3":          {1, 2, 3},
 	} {
 		axes, err := runs.ParseAxes([]string{text})
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -38,8 +39,8 @@ func TestParseAxes(t *testing.T) {
 	for want, texts := range map[string][]string{
 		"want one or two": {},
 		"NAME=VALUES":     {"clients"},
-		`unknown axis "client"; known: clients, hot, hold, rtt; did you mean "clients"?`: {"client=1,2"},
-		`unknown axis "color"; known: clients, hot, hold, rtt`:                           {"color=1"},
+		`unknown axis "client"; known: clients, hot, hold, rtt, markets; did you mean "clients"?`: {"client=1,2"},
+		`unknown axis "color"; known: clients, hot, hold, rtt, markets`:                           {"color=1"},
 		"whole numbers":   {"clients=0"},
 		"takes times":     {"hold=5"},
 		"ascend":          {"clients=2,2"},

@@ -50,7 +50,7 @@ func TestParseMetrics(t *testing.T) {
 
 // TestOlderSchemas: a run that an older version stored is read as if it were stored now.
 func TestOlderSchemas(t *testing.T) {
-	for _, file := range []string{"schema2.json", "schema3.json", "schema4.json"} {
+	for _, file := range []string{"schema2.json", "schema3.json", "schema4.json", "schema5.json"} {
 		t.Run(file, func(t *testing.T) { readsOlder(t, "testdata/"+file) })
 	}
 
@@ -65,6 +65,11 @@ func TestOlderSchemas(t *testing.T) {
 	four := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema4.json"))(t))))(t)
 	if r := four.Rows[0]; r.Server != "one" || len(r.Course) != 20 || r.CourseP50MS != nil || !r.Began.IsZero() {
 		t.Errorf("a row of schema 4 is %+v", r)
+	}
+
+	five := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema5.json"))(t))))(t)
+	if r := five.Rows[0]; len(r.CourseP50MS) != 20 || r.Began.IsZero() || r.Markets != 0 || r.Masters != nil {
+		t.Errorf("a row of schema 5 is %+v", r)
 	}
 }
 

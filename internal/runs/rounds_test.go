@@ -72,7 +72,7 @@ func TestGroups(t *testing.T) {
 // TestNames: a point is named by all that it has besides the usual.
 func TestNames(t *testing.T) {
 	p := result.Point{Strategy: "fine#2", Mix: result.Mix{Buyers: 8}, Load: result.Load{
-		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Rate: 2500,
+		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Markets: 2, Rate: 2500,
 		Arrivals: result.ConstantArrivals,
 	}}
 	on := result.Point{Strategy: "fine#2", Server: "valkey", Mix: p.Mix}
@@ -81,7 +81,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("on a server it is named %q, of %q", on.Name(), on.Subject())
 	}
 
-	want := "fine#2 0x8 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms arrivals=constant at 2500/s"
+	want := "fine#2 0x8 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms markets=2 arrivals=constant at 2500/s"
 	if p.Name() != want || p.Spec() != "fine" {
 		t.Errorf("it is named %q, of %q", p.Name(), p.Spec())
 	}
@@ -89,8 +89,12 @@ func TestNames(t *testing.T) {
 	for _, axis := range runs.AxisNames() {
 		p = axis.At(p, 3)
 	}
-	if want := "fine 0x3 hot=3 hold=3ms rtt=3ms"; p.Name() != want {
+	if want := "fine 0x3 hot=3 hold=3ms rtt=3ms markets=3"; p.Name() != want {
 		t.Errorf("moved on every axis it is %q, want %q", p.Name(), want)
+	}
+	p = runs.AxisMarkets.At(p, 1)
+	if p.Markets != 0 {
+		t.Errorf("with one market it is %q", p.Name())
 	}
 }
 

@@ -17,10 +17,11 @@ import (
 
 // Schema is the version of the form in which runs are stored. Since 3 a run names the
 // metrics that it compares, its thresholds, and how orders at a rate arrive; since 4 a row
-// may be one of several servers, and since 5 it has the percentiles of its intervals. Read
-// takes what was stored since oldestSchema.
+// may be one of several servers, since 5 it has the percentiles of its intervals, and since
+// 6 it may have several markets, and tells what each master did. Read takes what was stored
+// since oldestSchema.
 const (
-	Schema       = 5
+	Schema       = 6
 	oldestSchema = 2
 )
 
@@ -303,6 +304,8 @@ func checkRow(r *result.Row) error {
 		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
 	case r.Arrivals != "" && (r.Arrivals != result.ConstantArrivals || r.Rate == 0):
 		return fmt.Errorf("arrivals %q at the rate %v", r.Arrivals, r.Rate)
+	case r.Markets < 0 || r.Markets == 1:
+		return fmt.Errorf("%d markets: want 2 or more, or 0 for one", r.Markets)
 	case r.Trial < 1:
 		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
 	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:
@@ -322,5 +325,21 @@ func checkRow(r *result.Row) error {
 			return fmt.Errorf("percentiles %v of a course of %d intervals", all, len(r.Course))
 		}
 	}
+	if err := checkMasters(r.Masters); err != nil {
+		return err
+	}
 	return stored.Status(r.Status).Check()
+}
+
+// checkMasters refuses masters of a row that no run has stored.
+func checkMasters(all []result.Master) error {
+	seen := map[string]bool{}
+	for _, m := range all {
+		negative := m.Bought < 0 || m.Commands != nil && *m.Commands < 0 || m.CPU != nil && *m.CPU < 0
+		if m.Address == "" || seen[m.Address] || m.Markets < 1 || negative {
+			return fmt.Errorf("the master %q has %d markets, and %d purchases", m.Address, m.Markets, m.Bought)
+		}
+		seen[m.Address] = true
+	}
+	return nil
 }

@@ -15,10 +15,10 @@ import (
 func TestReadResultRefuses(t *testing.T) {
 	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
 	of := func(change, to string) string {
-		return `{"schema":5,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+		return `{"schema":6,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
 	}
 	configured := func(config string) string {
-		return `{"schema":5,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
+		return `{"schema":6,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
 	}
 	for text, want := range map[string]string{
 		"":                                       "it is empty; make it again with 'marketsim run --out DIR'",
@@ -26,11 +26,11 @@ func TestReadResultRefuses(t *testing.T) {
 		"\x00\x00":                               "it is not JSON",
 		"[]":                                     "the whole is a JSON array",
 		"{}":                                     "schema 0",
-		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 5: measure again",
-		`{"schema":5}`:                           `unknown status ""`,
+		`{"schema":1,"status":"complete"}`:       "reads schemas 2 to 6: measure again",
+		`{"schema":6}`:                           `unknown status ""`,
 		of("", "") + `{}`:                        "after the end",
 		of(`}`, `,"added_later":-1}`):            `the field "added_later" is unknown`,
-		`{"later":1,"schema":6}`:                 "schema 6; this marketsim reads schemas 2 to 5",
+		`{"later":1,"schema":7}`:                 "schema 7; this marketsim reads schemas 2 to 6",
 		of("", "") + ` oh`:                       "after the end",
 		of(`"bought":1`, `"bought":"1"`):         "bought is a JSON string",
 		of(row, ""):                              "it says that it is complete, and has no row",
@@ -41,9 +41,14 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`"fine"`, `""`):                       "row 1: it names no strategy",
 		of(`}`, `,"rate":9,"arrivals":"often"}`): `row 1: arrivals "often" at the rate 9`,
 		of(`}`, `,"arrivals":"constant"}`):       `row 1: arrivals "constant" at the rate 0`,
-		of(`"5x5"`, `"0x5"`):                     "row 1: mix 0x5",
-		of(`"5x5"`, `"-1x5"`):                    `mix "-1x5"`,
-		of(`"bought":1`, `"bought":-5`):          "row 1: bought is -5",
+		of(`}`, `,"markets":1}`):                 "row 1: 1 markets: want 2 or more",
+		of(`}`, `,"markets":-2}`):                "row 1: -2 markets",
+		of(`}`, `,"masters":[{"markets":1}]}`):   `row 1: the master "" has 1 markets`,
+		of(`}`, `,"masters":[{"address":"a:1","markets":1,"bought":-1}]}`):                   `the master "a:1" has 1`,
+		of(`}`, `,"masters":[{"address":"a:1","markets":1},{"address":"a:1","markets":1}]}`): `the master "a:1"`,
+		of(`"5x5"`, `"0x5"`):                                   "row 1: mix 0x5",
+		of(`"5x5"`, `"-1x5"`):                                  `mix "-1x5"`,
+		of(`"bought":1`, `"bought":-5`):                        "row 1: bought is -5",
 		of(`}`, `,"wait_ms":{"p99":-0.5,"count":1}}`):          "wait_ms_p99 is -0.5",
 		of(`}`, `,"refused":{"stale":-1}}`):                    "refused is -1",
 		of(`}`, `,"contended_beside":-5}`):                     "contended_beside is -5",

@@ -236,6 +236,37 @@ func swept() *runs.Run {
 	return r
 }
 
+// onMasters is a sweep over markets, of which two lie on masters with cores of their own, and
+// three on masters that share one host.
+func onMasters() *runs.Run {
+	one, two, three := at(6, 6), at(6, 6), at(6, 6)
+	two.Markets, three.Markets = 2, 3
+	r := run(9, points([]string{"lua"}, one, two, three), func(point, trial int) float64 {
+		return float64(1000*(point+1) + trial)
+	})
+	r.Manifest.Backend = "cluster"
+	r.Manifest.Config.Margin = new(0.05)
+	r.Manifest.Config.Axes = []runs.Axis{{Name: runs.AxisMarkets, Values: []float64{1, 2, 3}}}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for n := range int64(row.Markets) {
+			host, share := 1+n, row.Bought/int64(row.Markets)
+			if row.Markets == 3 {
+				host = 1
+			}
+			row.Masters = append(row.Masters, result.Master{
+				Address:  fmt.Sprintf("10.0.0.%d:%d", host, 7000+n),
+				Markets:  1,
+				Bought:   share,
+				Commands: new(3 * share),
+				CPU:      new(float64(share) * 80e-6),
+			})
+		}
+	}
+	r.Rows[1].Masters[0].CPU = nil // it did not tell in one round
+	return r
+}
+
 // open is an open loop at two rates on an embedded server, the second of which
 // it does not reach.
 func open() *runs.Run {

@@ -30,7 +30,7 @@ func CSV(w io.Writer, named ...NamedRun) error {
 	for _, m := range metrics {
 		names = append(names, m.Name)
 	}
-	names = append(names, "arrivals", "on_server") // came later, and move no column
+	names = append(names, "arrivals", "on_server", "markets") // came later, and move no column
 
 	rows := [][]string{names}
 	for _, n := range named {
@@ -48,7 +48,7 @@ func CSV(w io.Writer, named ...NamedRun) error {
 			for _, m := range metrics {
 				row = append(row, exact(m.Of(r)))
 			}
-			row = append(row, arrivals(r.Load), printable(r.Server))
+			row = append(row, arrivals(r.Load), printable(r.Server), exact(max(1, r.Markets)))
 			rows = append(rows, row)
 		}
 	}

@@ -22,7 +22,7 @@ type NamedRun struct {
 }
 
 // Run is the report of a run: its figures, then the book's tables and claims, the best of
-// a sweep, what is faster, and all rows.
+// a sweep, what is faster, what each of several masters did, and all rows.
 func Run(run *runs.Run) *Doc {
 	compared := compare.Of(run)
 	checks := compare.CheckThresholds(run)
@@ -31,7 +31,7 @@ func Run(run *runs.Run) *Doc {
 		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
 	d.Blocks = slices.Concat(d.Blocks, bookBlocks(run), sweepBlocks(run, compared), thresholdBlocks(checks),
-		comparisonBlocks(run, compared), rowBlocks(run))
+		comparisonBlocks(run, compared), scalingBlocks(run), rowBlocks(run), masterBlocks(run))
 	return d
 }
 
@@ -114,6 +114,7 @@ func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.
 		all = append(all, claimed(run.Claims))
 	}
 
+	all = append(all, scaled(run)...)
 	undecided := strings.HasPrefix(disturbance, notDecided) // which says all that fastest would
 	if text := fastest(run, compared); text != "" && !undecided {
 		all = append(all, text)

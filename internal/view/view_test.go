@@ -40,6 +40,7 @@ func docs() map[string]*view.Doc {
 		"metrics":   view.Run(comparedByMetrics()),
 		"sweep":     view.Run(swept()),
 		"open":      view.Run(open()),
+		"masters":   view.Run(onMasters()),
 		"faults":    view.Faults(faults()),
 	}
 }
