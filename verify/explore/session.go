@@ -171,7 +171,8 @@ func (s *Server) contents() contents {
 // observe has a request's server execute it, and notes what that does at a
 // server of the locks.
 func (w *world) observe(r *request) {
-	if !w.program.Observed || r.client == nobody || r.idle || r.server.number == 0 && w.program.LockServers > 0 {
+	ofMarket := r.server.number == 0 && w.program.LockServers > 0 // which is no server of the locks
+	if !w.program.Observed || r.client == nobody || r.idle || ofMarket {
 		r.server.execute(r)
 		return
 	}
