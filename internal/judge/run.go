@@ -36,7 +36,8 @@ type ProgramResult struct {
 // leases says how long leases were.
 func (s ProgramResult) leases() string {
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
-	return fmt.Sprintf("lease: asked for %s; lasted %s to %s", s.asked, round(s.shortest), round(s.longest))
+	return fmt.Sprintf("lease: asked for %s; lasted %s to %s",
+		s.asked, round(s.shortest), round(s.longest))
 }
 
 // lease is the same as it is stored; nil: the program takes no lock, or none was measured.
@@ -45,7 +46,11 @@ func (s ProgramResult) lease() *findings.JudgedLease {
 		return nil
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Round(time.Millisecond).Milliseconds()) }
-	return &findings.JudgedLease{AskedMS: ms(s.asked), ShortestMS: ms(s.shortest), LongestMS: ms(s.longest)}
+	return &findings.JudgedLease{
+		AskedMS:    ms(s.asked),
+		ShortestMS: ms(s.shortest),
+		LongestMS:  ms(s.longest),
+	}
 }
 
 // promises are those that the search has put to the test. If all lock as
@@ -114,8 +119,9 @@ func (o Options) searchBesideControls(ctx context.Context, worlds []*world) (Pro
 }
 
 // chanceHint is what usually makes a program do something else after the same choices.
-const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random " +
-	"time, or this machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
+const chanceHint = "usually a thread or a timer of the program sends by itself, " +
+	"or it waits for a random time, or this machine is busy: " +
+	"try --lease 2s, --pairs 1, or a machine that does less"
 
 // search has worlds go through the schedules.
 func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
@@ -160,10 +166,11 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 			s.refuted[harm] += times
 		}
 	}
+
 	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
 	if err == nil && showsNothing {
-		err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
-			"so that nothing can be concluded")
+		err = errors.New("in no schedule have the two locked three times, " +
+			"or has one bought, and the other been refused, so that nothing can be concluded")
 	}
 	return s, err
 }

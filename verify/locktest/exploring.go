@@ -288,6 +288,7 @@ func (e *exploring) workAndUnlock(
 	defer end()
 
 	u.asks(ctx)
+	// Who leaves does no work: the other one then extends a lease that has run out.
 	leaves := e.work.leaves && u.Worker.Number > 0
 	if !leaves {
 		e.works(ctx)
