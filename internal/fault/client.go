@@ -76,6 +76,7 @@ const childEnv = "MARKETSIM_CHILD"
 func (c *client) start(folder *process.Folder) error {
 	program, errProgram := os.Executable()
 
+	// Errors are joined below, since all ends of pipes that were opened have to be closed.
 	childIn, in, errIn := os.Pipe()
 	out, childOut, errOut := os.Pipe()
 	c.in = in

@@ -159,6 +159,7 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings
 		},
 	}
 
+	// Run overwrites each with what it finds. What it does not come to stays as it is here.
 	for _, c := range cross(scenarios, schemes) {
 		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
