@@ -74,7 +74,8 @@ func (r *redissonScripts) life() time.Duration {
 
 func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
 	asked := time.Now()
-	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, r.life().Milliseconds()).Int64()
+	life := r.life().Milliseconds()
+	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, life).Int64()
 	if err != nil {
 		return false, err
 	}

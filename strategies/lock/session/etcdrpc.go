@@ -43,6 +43,7 @@ func (k *keepAlives) RecvMsg(m any) error {
 	}
 	reply := m.(*etcdserverpb.LeaseKeepAliveResponse)
 	sent, _, ok := k.sent.answer()
+
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()
 	s := k.client.sessions[clientv3.LeaseID(reply.ID)]
