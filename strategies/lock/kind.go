@@ -198,7 +198,9 @@ func polls(k Kind) Kind {
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool {
 		return p.Name == PollParam.Name
 	})
-	added := []param.Param{locking.BackoffParam, locking.LongestWaitParam, locking.JitterParam, locking.TriesParam}
+	added := []param.Param{
+		locking.BackoffParam, locking.LongestWaitParam, locking.JitterParam, locking.TriesParam,
+	}
 	added = slices.DeleteFunc(added, func(p param.Param) bool {
 		return slices.ContainsFunc(k.Params, func(own param.Param) bool {
 			return own.Name == p.Name

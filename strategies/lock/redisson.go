@@ -41,7 +41,8 @@ func redisson() Kind {
 		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
 
 		Promises: Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+			Reentrant: true,
 		},
 		Params: []param.Param{redissonTTLParam, leaseParam, locking.LostReplyParam, TimeoutParam},
 		// The answer to the last release.

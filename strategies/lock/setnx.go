@@ -64,7 +64,8 @@ func setNXExpireNaive() Kind {
 			p.SurvivesCrash = v.Text(takeParam) == byScript
 		},
 		Params: []param.Param{
-			TTLParam, takeParam, expireParam, naiveReleaseParam, locking.LostReplyParam, PollParam, TimeoutParam,
+			TTLParam, takeParam, expireParam, naiveReleaseParam,
+			locking.LostReplyParam, PollParam, TimeoutParam,
 		},
 		Variants: []string{":release=" + byDel},
 	}, func(h *hold) acquisition {

@@ -52,7 +52,8 @@ type ends map[string]bool
 // program notes how each schedule ends.
 func (p script) program(all ends) Program {
 	return Program{
-		Name: "ops", Subject: "own", Lease: 100 * time.Millisecond, Observed: p.observed, LockServers: p.locks,
+		Name: "ops", Subject: "own", Lease: 100 * time.Millisecond,
+		Observed: p.observed, LockServers: p.locks,
 		BeginsLater: p.later,
 		Begin: func(*Server) *Trial {
 			shared := ""
@@ -62,6 +63,7 @@ func (p script) program(all ends) Program {
 				all[s.world.lockServer(0).held()+shared+strings.Join(told, "; ")] = true
 				return nil
 			}
+
 			for i, do := range p.clients {
 				name := string(rune('A' + i))
 				trial.Clients = append(trial.Clients, Client{Name: name, Do: connectedWith(p.locks-1, func(
@@ -77,6 +79,7 @@ func (p script) program(all ends) Program {
 					return told[i]
 				})})
 			}
+
 			return trial
 		},
 	}
@@ -86,7 +89,9 @@ func (p script) program(all ends) Program {
 func connectedWith(
 	n int, do func(context.Context, *Session, *redisconn.Conn) string) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
-		return connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string { return do(ctx, s, conn) })(ctx, s)
+		return connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string {
+			return do(ctx, s, conn)
+		})(ctx, s)
 	}
 }
 
@@ -101,6 +106,7 @@ type scripted struct {
 // do does one op, and returns what the client was told.
 func (c *scripted) do(ctx context.Context, op op) string {
 	switch rdb := c.conn.Client; op {
+
 	case "get":
 		return fmt.Sprint(rdb.Get(ctx, "key").Result())
 	case "append":
@@ -109,20 +115,25 @@ func (c *scripted) do(ctx context.Context, op op) string {
 		return fmt.Sprint(rdb.SetNX(ctx, "key", c.name, 50*time.Millisecond).Result())
 	case "set-px":
 		return fmt.Sprint(rdb.Set(ctx, "key", "same", 50*time.Millisecond).Result())
+
 	case "delete":
 		return fmt.Sprint(rdb.Del(ctx, "key").Result())
+
 	case "watch":
 		return fmt.Sprint(rdb.Do(ctx, "WATCH", "key").Result())
 	case "exec":
 		return c.exec(ctx)
+
 	case "blpop":
 		return fmt.Sprint(rdb.BLPop(ctx, time.Second, "list").Result())
 	case "rpush":
 		return fmt.Sprint(rdb.RPush(ctx, "list", c.name).Result())
+
 	case "publish":
 		return fmt.Sprint(rdb.Publish(ctx, "channel", c.name).Result())
 	case "subscribe":
 		return c.subscribe(ctx)
+
 	case "now":
 		return time.Now().Format(time.StampMilli)
 	case "sleep":
@@ -131,16 +142,20 @@ func (c *scripted) do(ctx context.Context, op op) string {
 		time.Sleep(time.Second)
 	case "jitter":
 		time.Sleep(time.Duration(1+rand.Intn(3)) * 20 * time.Millisecond)
+
 	case "token":
 		return crand.Text()
 	case "script":
 		return fmt.Sprint(increment.Run(ctx, rdb, []string{"n"}).Result())
+
 	case "side":
 		return c.side(ctx)
+
 	case "clock":
 		return strconv.FormatBool(c.Now().After(time.Now()))
 	case "seen":
 		return strconv.Itoa(c.Seen().Changes)
+
 	case "call":
 		return givenUp{}.serve(ctx, c.Session)
 	case "shared":
@@ -174,7 +189,9 @@ func (c *scripted) subscribe(ctx context.Context) string {
 
 // side makes a request over each of two connections at the same time.
 func (c *scripted) side(ctx context.Context) string {
-	toServer := func(ctx context.Context) (net.Conn, error) { return c.Connect(ctx, "", "") }
+	toServer := func(ctx context.Context) (net.Conn, error) {
+		return c.Connect(ctx, "", "")
+	}
 	other, err := redisconn.Over(toServer).WithReplyTimeout(c.ReplyTimeout()).Dial(ctx)
 	if err != nil {
 		return err.Error()
@@ -237,23 +254,28 @@ func TestMergedSchedulesHaveTheSameEnds(t *testing.T) {
 			p = script{clients: [][]op{{"exec"}, {"get", "watch", "exec"}}}
 			b = Bounds{Preemptions: 3, Faults: 1, Kinds: []Fault{Late}, Exhaustive: true}
 		}
+
 		b.Unmerged = true
 		want, _, err := endsOf(t, p, b, "")
 		if err != nil {
 			t.Logf("%v: %v", p, err)
 			continue
 		}
+
 		b.Unmerged = false
 		got, r, err := endsOf(t, p, b, "")
 		if err != nil {
 			t.Fatalf("%v within %d and %d: %v", p, b.Preemptions, b.Faults, err)
 		}
+
 		merged += r.Merged
 		if end := differ(want, got); end != "" {
-			t.Fatalf("%v within %d preemptions and %d faults: only with merged states %t, only without %t:\n%s",
+			t.Fatalf("%v within %d preemptions and %d faults: "+
+				"only with merged states %t, only without %t:\n%s",
 				p, b.Preemptions, b.Faults, got[end], want[end], end)
 		}
 	}
+
 	if merged == 0 {
 		t.Error("no schedule was merged")
 	}
@@ -301,8 +323,12 @@ func TestEachPartOfTheStateMatters(t *testing.T) {
 			script{clients: [][]op{{"get", "append"}, {"get", "append"}}},
 			Bounds{Preemptions: 1},
 		},
-		partShared:  {script{clients: [][]op{{"get", "shared", "append"}, {"delete", "shared"}}}, Bounds{}},
-		partHistory: {script{clients: [][]op{{"get", "append", "get", "append"}, {"append", "append"}}}, Bounds{}},
+		partShared: {
+			script{clients: [][]op{{"get", "shared", "append"}, {"delete", "shared"}}}, Bounds{},
+		},
+		partHistory: {
+			script{clients: [][]op{{"get", "append", "get", "append"}, {"append", "append"}}}, Bounds{},
+		},
 		partLife: {
 			script{clients: [][]op{{"clock", "get", "clock"}, {"get"}}},
 			Bounds{Faults: 1, Kinds: []Fault{Clock}},
@@ -342,11 +368,13 @@ func TestEachPartOfTheStateMatters(t *testing.T) {
 			if b.Preemptions == 0 {
 				b.Preemptions = 4
 			}
+
 			b.Unmerged = true
 			want, _, err := endsOf(t, test.script, b, "")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			b.Unmerged = false
 			if got, _, err := endsOf(t, test.script, b, ""); err != nil || differ(want, got) != "" {
 				t.Errorf("with the whole state: %v, differs in %q", err, differ(want, got))

@@ -50,6 +50,8 @@ func (s *Server) waits(
 	default:
 		return nil, 0, false
 	}
+
+	// A time-out of nothing waits for good, so that only a number below 0 is an error.
 	n, err := strconv.ParseFloat(text, 64)
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }

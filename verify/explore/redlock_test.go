@@ -96,11 +96,14 @@ func TestRedlock(t *testing.T) {
 	if _, err := os.Stat(redlockStored); err == nil || !*update {
 		is = read(t, redlockStored)
 	}
+
 	var all []findings.Exploration
 	for _, l := range redlockLooks() {
 		i := slices.IndexFunc(is, l.is)
-		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) || slices.Equal(l.of, []explore.Fault{explore.Clock})
+		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) ||
+			slices.Equal(l.of, []explore.Fault{explore.Clock})
 		again := short || explore.SearchesAll() && l.faults == 1
+
 		switch {
 		case i < 0 && !*update:
 			t.Errorf("%+v is not stored: %s", l, storeAgain)
@@ -114,6 +117,7 @@ func TestRedlock(t *testing.T) {
 			all = append(all, is[i])
 		}
 	}
+
 	if *update {
 		write(t, redlockStored, all)
 	}
@@ -141,27 +145,32 @@ func TestRedlockOnRealServers(t *testing.T) {
 	for range 4 {
 		targets = append(targets, testkit.Local(t).Target)
 	}
+
 	played := 0
 	for _, e := range read(t, redlockStored) {
 		takesLong := slices.Equal(e.Of, []string{string(explore.Late)}) && !explore.SearchesAll()
 		if e.Token == "" || takesLong {
 			continue
 		}
+
 		subject, name, _, err := search.ParseToken(e.Token)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		p, _ := programOf(t, subject, name)
 		one := testkit.Must(explore.PlayedToken(t, p, e.Token))(t)
 		err = one.Real(t.Context(), targets...)
 		for try := 0; try < 4 && err != nil; try++ {
 			err = one.Real(t.Context(), targets...)
 		}
+
 		if err != nil {
 			t.Errorf("%q: %v", e.Of, err)
 		}
 		played++
 	}
+
 	if played < 5 {
 		t.Errorf("only %d harms are stored", played)
 	}

@@ -14,7 +14,8 @@ import (
 
 // timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was
 // sent that kept a session alive.
-func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+func (c *etcdClient) timeKeepAlives(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, cc, method, opts...)

@@ -257,7 +257,8 @@ func (p *zooPlace) leave() error {
 // whether the server did what it was asked for.
 func lasting(err error) bool {
 	return slices.ContainsFunc([]error{
-		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrInvalidFlags,
+		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
+		zk.ErrInvalidPath, zk.ErrInvalidFlags,
 		zk.ErrBadArguments, zk.ErrAPIError, zk.ErrUnknown,
 	}, func(lasts error) bool {
 		return errors.Is(err, lasts)
