@@ -44,8 +44,11 @@ func (l liar) Purchase(ctx context.Context, _ market.Order) (market.Receipt, err
 func withQuiet() strategies.Catalogue {
 	c := catalogue.Full()
 	c.Strategies = append(c.Strategies, strategies.Strategy{
-		Name: "liar", New: func(env strategies.Env) (market.Purchaser, io.Closer, error) { return liar{env}, nil, nil },
+		Name: "liar", New: func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			return liar{env}, nil, nil
+		},
 	})
+
 	for _, kind := range c.Locks {
 		if kind.Name == "set-px" {
 			loud := kind.New
@@ -99,6 +102,7 @@ func children(t *testing.T) int {
 	if runtime.GOOS != "linux" {
 		testkit.Require(t, "proc", "child processes are counted on Linux only")
 	}
+
 	stats := testkit.Must(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	n := 0
 	for _, path := range stats {
@@ -106,6 +110,7 @@ func children(t *testing.T) int {
 		if err != nil {
 			continue // gone meanwhile
 		}
+
 		// pid (name) state parent ...; a name may hold anything
 		_, after, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
 		var state string
@@ -113,6 +118,7 @@ func children(t *testing.T) int {
 		if _, err := fmt.Sscan(after, &state, &parent); err != nil {
 			t.Fatal(err)
 		}
+
 		if parent == os.Getpid() {
 			n++
 		}
