@@ -14,7 +14,9 @@ import (
 func hand(ops ...Op) *History {
 	h := &History{
 		Header: Header{Subject: "hand", Mix: "1x1", Accounts: 7, Funds: 100},
-		Ops:    append([]Op{{Worker: 1, Kind: Mint, Start: 1, End: 2, Item: 1, Seller: 1, Outcome: Applied}}, ops...),
+		Ops: append([]Op{{
+			Worker: 1, Kind: Mint, Start: 1, End: 2, Item: 1, Seller: 1, Outcome: Applied,
+		}}, ops...),
 		Final: market.Snapshot{
 			Funds:     map[market.UserID]int64{},
 			Inventory: map[market.UserID]map[market.ItemID]bool{},
@@ -31,12 +33,16 @@ func hand(ops ...Op) *History {
 }
 
 func listed(start, end int64, outcome Outcome) Op {
-	return Op{Worker: 1, Kind: List, Start: start * 1e6, End: end * 1e6, Item: 17, Seller: 1, Price: 40, Outcome: outcome}
+	return Op{
+		Worker: 1, Kind: List, Start: start * 1e6, End: end * 1e6,
+		Item: 17, Seller: 1, Price: 40, Outcome: outcome,
+	}
 }
 
 func sold(start, end int64, buyer market.UserID, outcome Outcome) Op {
 	return Op{
-		Worker: int(buyer), Kind: Purchase, Start: start * 1e6, End: end * 1e6, Item: 17, Seller: 1, Buyer: buyer, Price: 40,
+		Worker: int(buyer), Kind: Purchase, Start: start * 1e6, End: end * 1e6,
+		Item: 17, Seller: 1, Buyer: buyer, Price: 40,
 		Outcome: outcome,
 	}
 }
@@ -131,7 +137,11 @@ var hands = []struct {
 		delete(h.Final.Funds, 3)
 		return h
 	}(), "accounts", "coins lost: account of user 3 is gone"},
-	{"junk on the market", func() *History { h := hand(); h.Final.Listings["junk"] = 1; return h }(), "items", `"junk"`},
+	{"junk on the market", func() *History {
+		h := hand()
+		h.Final.Listings["junk"] = 1
+		return h
+	}(), "items", `"junk"`},
 	{"a number in an inventory that is no item", hand().finds(0, 2), "items",
 		"item 0: in the end it lies in the inventory of 2: nothing brought it there"},
 	{"the largest item", hand().finds(math.MaxInt64, 2), "items", "item 9223372036854775807: in the end"},
@@ -170,11 +180,13 @@ func TestHandMade(t *testing.T) {
 				case c.part:
 					want = Violated
 				}
+
 				// what is wrong may leave another part open
 				if p.Answer != want && (p.Answer != Undecided || c.part == "") {
 					t.Errorf("%s: %s, want %s", p.Name, p.Answer, want)
 				}
 			}
+
 			if (v.Answer == Violated) != (c.part != "") || !strings.Contains(words(v), c.says) {
 				t.Errorf("want %q in\n%s", c.says, words(v))
 			}
@@ -202,12 +214,18 @@ func TestLocks(t *testing.T) {
 		{"one after the other", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, ""},
 		{"two holders", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)},
 			`lock "17": held by worker 1 (0.001000-0.005000 s), and by worker 2 (0.004000-0.007000 s): two holders`},
-		{"one in the very instant in which the next began", []LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, ""},
+		{
+			"one in the very instant in which the next began",
+			[]LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, "",
+		},
 		{"two locks", []LockHold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, ""},
 		{"a long hold, a short one, and one that meets the long one", []LockHold{
 			held(1, 0, 1, 9, 0), noticed(held(2, 2, 3, 4, 0)), held(3, 2, 6, 7, 0)}, "held by worker 1"},
 		{"lost, and told so", []LockHold{noticed(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, ""},
-		{"lost, and told only by the release", []LockHold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
+		{
+			"lost, and told only by the release",
+			[]LockHold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders",
+		},
 		{"tokens grow", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 8)}, ""},
 		{"a token again", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 7)},
 			"worker 1 got fencing token 7 (0.001000 s), and worker 2 after it 7"},
@@ -219,21 +237,29 @@ func TestLocks(t *testing.T) {
 			h := hand()
 			h.Holds = c.holds
 			v := Check(t.Context(), h)
-			p, fine, found := v.Part(LocksPart), v.Part(TokensPart), ", a lock HELD BY TWO 1 time"
+
+			p := v.Part(LocksPart)
+			fine := v.Part(TokensPart)
+			found := ", a lock HELD BY TWO 1 time"
 			if strings.Contains(c.says, "token") {
-				p, fine, found = fine, p, ", fencing tokens DID NOT GROW 1 time"
+				p = v.Part(TokensPart)
+				fine = v.Part(LocksPart)
+				found = ", fencing tokens DID NOT GROW 1 time"
 			}
 			want := "LINEARIZABLE" // of the market
 			if c.says != "" {
 				want = "items and accounts LINEARIZABLE" + found
 			}
+
 			broken := c.says != ""
 			counted := (p.Wrong == 1) == broken && fine.Wrong == 0
 			answered := (v.Answer == Violated) == broken && v.Findings() == want
 			if !counted || !answered {
 				t.Errorf("%s, %q, want %q: %v %v", v.Answer, v.Findings(), want, p.Stories, fine.Stories)
 			}
-			if tokens := v.Part(TokensPart); (tokens.Answer == NotChecked) == slices.ContainsFunc(c.holds, fenced) {
+
+			tokens := v.Part(TokensPart)
+			if (tokens.Answer == NotChecked) == slices.ContainsFunc(c.holds, fenced) {
 				t.Errorf("tokens are %s: %s", tokens.Answer, tokens.Checked)
 			}
 			if c.says != "" && !strings.Contains(p.Stories[0], c.says) {

@@ -52,7 +52,9 @@ func forLock(need string) func(context.Context) (io.Closer, error) {
 			return nil, err
 		}
 
-		masters, zooKeeper, etcd := len(locks.Masters) == 5, len(locks.ZooKeeper) == 1, len(locks.Etcd) == 1
+		masters := len(locks.Masters) == 5
+		zooKeeper := len(locks.ZooKeeper) == 1
+		etcd := len(locks.Etcd) == 1
 		if masters != (need == "redlock") || zooKeeper != (need == "zookeeper") || etcd != (need == "etcd") ||
 			masters != (locks.PrivateMasters != nil) || zooKeeper != (locks.PrivateZooKeeper != nil) ||
 			etcd != (locks.PrivateEtcd != nil) {
