@@ -30,6 +30,7 @@ func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
 				proxy := testkit.StartProxy(t, b.server)
+
 				w := b.worker(lockName, setting{through: proxy.Server()})
 				tries := func() {
 					t.Helper()
@@ -38,10 +39,12 @@ func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 						t.Error("Try succeeded without a reply")
 					}
 				}
+
 				tries()
 				if n := b.conn.Del(t.Context(), b.keys.Lock(name)).Val(); n != 1 {
 					t.Error("the lock that nobody knows of was given back")
 				}
+
 				lease := b.try(b.worker(lockName, setting{}))
 				tries()
 				wants(t, "the holder's release", lease.Release(t.Context()), nil)
