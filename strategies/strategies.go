@@ -143,7 +143,8 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 		})
 	}
 
-	// The worker's one connection to the market, over which its strategy asks for all.
+	// For the strategy's own requests. Renewals, subscriptions and a shared pipeline dial for
+	// themselves.
 	var opened redisconn.Closers
 	own, err := to("").Dial(ctx)
 	if err != nil {

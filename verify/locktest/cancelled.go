@@ -278,8 +278,8 @@ func (f *fixture) giveUpTaking(
 		lease, err := l.Acquire(ctx, f.name)
 		if err == nil {
 			f.Cleanup(func() {
-				_ = lease.Release(f.Ctx)
-			}) // the check may have done so
+				_ = lease.Release(f.Ctx) // the check may have done so
+			})
 			taken = lease
 		}
 		return err

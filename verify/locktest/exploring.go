@@ -288,7 +288,7 @@ func (e *exploring) workAndUnlock(
 	defer end()
 
 	u.asks(ctx)
-	// Who leaves does no work: the other one then extends a lease that has run out.
+	// One that leaves does no work, so that it has had the lock, and gone, when the other extends.
 	leaves := e.work.leaves && u.Worker.Number > 0
 	if !leaves {
 		e.works(ctx)

@@ -239,8 +239,8 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 		lease, err := do(ctx)
 		if lease != nil && err == nil {
 			f.Cleanup(func() {
-				_ = lease.Release(f.Ctx)
-			}) // the check may have done so
+				_ = lease.Release(f.Ctx) // the check may have done so
+			})
 		}
 		return err
 	})
