@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,24 +50,29 @@ func withQuiet() strategies.Catalogue {
 		},
 	})
 
-	for _, kind := range c.Locks {
-		if kind.Name == "set-px" {
-			loud := kind.New
-			kind.Name = "quiet"
-			kind.New = func(env lock.Env) (lock.Locker, error) {
-				all := env.Steps
-				env.Steps = func(ctx context.Context, at step.Name) {
-					if at != step.Waiting {
-						all(ctx, at)
-					}
-				}
-				return loud(env)
-			}
-			c.Locks = append(c.Locks, kind)
-			break
-		}
-	}
+	at := slices.IndexFunc(c.Locks, func(k lock.Kind) bool {
+		return k.Name == "set-px"
+	})
+	quiet := c.Locks[at]
+	quiet.Name = "quiet"
+	quiet.New = withoutWaitingStep(quiet.New)
+	c.Locks = append(c.Locks, quiet)
 	return c
+}
+
+// withoutWaitingStep opens what open does, and keeps to itself that a worker waits.
+func withoutWaitingStep(
+	open func(lock.Env) (lock.Locker, error)) func(lock.Env) (lock.Locker, error) {
+
+	return func(env lock.Env) (lock.Locker, error) {
+		all := env.Steps
+		env.Steps = func(ctx context.Context, at step.Name) {
+			if at != step.Waiting {
+				all(ctx, at)
+			}
+		}
+		return open(env)
+	}
 }
 
 // startRunner starts a runner for the length of a test.

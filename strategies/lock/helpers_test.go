@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,28 @@ func eachServer(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		f(t, newBench(t, s))
+	})
+}
+
+// eachNamed runs a parallel test of each of several things, by their names, on each kind of
+// server.
+func eachNamed(t *testing.T, names []string, f func(t *testing.T, b *bench, of string)) {
+	t.Parallel()
+	for _, of := range names {
+		t.Run(of, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				f(t, b, of)
+			})
+		})
+	}
+}
+
+// eachCase is eachNamed, with something that belongs to each name.
+func eachCase[C any](
+	t *testing.T, cases map[string]C, f func(t *testing.T, b *bench, of string, c C)) {
+
+	eachNamed(t, slices.Sorted(maps.Keys(cases)), func(t *testing.T, b *bench, of string) {
+		f(t, b, of, cases[of])
 	})
 }
 

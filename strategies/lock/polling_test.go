@@ -125,24 +125,20 @@ func TestTTLIsWhatWasAskedFor(t *testing.T) {
 
 // A lock without an expiry is held by a dead holder for good.
 func TestDeadHolderHoldsALockThatNeverExpires(t *testing.T) {
-	t.Parallel()
-	for _, lockName := range []string{"exists-set", "setnx-fixed", "setnx"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				dead := b.worker(lockName, setting{})
-				b.acquire(dead)
-				b.must(dead.conn.Close())
+	forGood := []string{"exists-set", "setnx-fixed", "setnx"}
+	eachNamed(t, forGood, func(t *testing.T, b *bench, lockName string) {
+		dead := b.worker(lockName, setting{})
+		b.acquire(dead)
+		b.must(dead.conn.Close())
 
-				other := b.worker(lockName, setting{params: param.Values{"timeout": "20ms"}})
-				_, err := other.Acquire(t.Context(), name)
-				wants(t, "acquisition after the holder's death", err, lock.ErrTimeout)
-				if ttl := b.ttl(); ttl != endless || other.Promises().SurvivesCrash {
-					t.Errorf("the lock expires in %s, want never; survives a crash: %v",
-						ttl, other.Promises().SurvivesCrash)
-				}
-			})
-		})
-	}
+		other := b.worker(lockName, setting{params: param.Values{"timeout": "20ms"}})
+		_, err := other.Acquire(t.Context(), name)
+		wants(t, "acquisition after the holder's death", err, lock.ErrTimeout)
+		if ttl := b.ttl(); ttl != endless || other.Promises().SurvivesCrash {
+			t.Errorf("the lock expires in %s, want never; survives a crash: %v",
+				ttl, other.Promises().SurvivesCrash)
+		}
+	})
 }
 
 // atOnce gives up after the first attempt.
@@ -179,59 +175,50 @@ func noWriter(t testing.TB, l lock.Locker, why string) {
 }
 
 func TestRWLocksLetReadersInTogetherAndWritersAlone(t *testing.T) {
-	t.Parallel()
-	for _, kindName := range rwKinds {
-		t.Run(kindName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
-				one := c.worker(nil, nil)
-				other := c.worker(nil, nil)
+	eachNamed(t, rwKinds, func(t *testing.T, b *bench, kindName string) {
+		c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+		one := c.worker(nil, nil)
+		other := c.worker(nil, nil)
 
-				lease := write(t, one)
-				noWriter(t, other, "a writer has it")
-				noReader(t, other, "a writer has it")
-				release(t, lease)
-				releaseFindsItLost(t, lease)
-				c.leavesNothing()
+		lease := write(t, one)
+		noWriter(t, other, "a writer has it")
+		noReader(t, other, "a writer has it")
+		release(t, lease)
+		releaseFindsItLost(t, lease)
+		c.leavesNothing()
 
-				lease = read(t, one)
-				noWriter(t, other, "a reader has it")
-				second := read(t, other)
-				noWriter(t, one, "two readers have it")
+		lease = read(t, one)
+		noWriter(t, other, "a reader has it")
+		second := read(t, other)
+		noWriter(t, one, "two readers have it")
 
-				release(t, second)
-				// To rw-hash it was lost when the second came, to rw-naive when it left.
-				_ = lease.Release(t.Context())
-				c.leavesNothing()
+		release(t, second)
+		// To rw-hash it was lost when the second came, to rw-naive when it left.
+		_ = lease.Release(t.Context())
+		c.leavesNothing()
 
-				release(t, write(t, other))
-			})
-		})
-	}
+		release(t, write(t, other))
+	})
 }
 
 func TestRWLocksLostReplyLeavesNothing(t *testing.T) {
-	t.Parallel()
-	for _, kindName := range rwKinds[1:] { // rw-naive cannot know whose the lock is
-		t.Run(kindName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				proxy := testkit.StartProxy(t, b.server)
-				c := b.workers(kind(t, kindName), released)
-				release(t, read(t, c.worker(nil, nil)))
-				release(t, write(t, c.worker(nil, nil))) // the server knows the scripts from here on
+	// rw-naive cannot know whose the lock is
+	eachNamed(t, rwKinds[1:], func(t *testing.T, b *bench, kindName string) {
+		proxy := testkit.StartProxy(t, b.server)
+		c := b.workers(kind(t, kindName), released)
+		release(t, read(t, c.worker(nil, nil)))
+		release(t, write(t, c.worker(nil, nil))) // the server knows the scripts from here on
 
-				c.through = proxy.Server()
-				l := c.worker(nil, nil)
-				for what, take := range map[string]func(context.Context, string) (*lock.Lease, error){
-					"Acquire": l.Acquire, "Try": l.Try, "AcquireShared": l.(lock.SharedLocker).AcquireShared,
-				} {
-					proxy.LoseReply("evalsha")
-					if _, err := take(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
-						t.Errorf("%s with a lost reply: %v", what, err)
-					}
-					c.leavesNothing()
-				}
-			})
-		})
-	}
+		c.through = proxy.Server()
+		l := c.worker(nil, nil)
+		for what, take := range map[string]func(context.Context, string) (*lock.Lease, error){
+			"Acquire": l.Acquire, "Try": l.Try, "AcquireShared": l.(lock.SharedLocker).AcquireShared,
+		} {
+			proxy.LoseReply("evalsha")
+			if _, err := take(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
+				t.Errorf("%s with a lost reply: %v", what, err)
+			}
+			c.leavesNothing()
+		}
+	})
 }

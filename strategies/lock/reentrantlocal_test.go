@@ -35,36 +35,32 @@ func (b *bench) whileAnotherIsRenewed() {
 }
 
 func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
-	t.Parallel()
-	for often, want := range map[string]int64{"0": 0, "2": 2} {
-		t.Run(often, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				renewals := counter{}
-				params := param.Values(nil) // as published
-				if want > 0 {
-					params = param.Values{"renewals": often, "renew": "5ms"}
-				}
-				w := b.worker("reentrant-local", setting{steps: renewals.observe, params: params})
-				lease := b.try(w)
-				b.renewals(&renewals, int(want))
-				b.whileAnotherIsRenewed()
-				if n := renewals.n.Load(); n != want {
-					t.Errorf("it was renewed %d times, want %d", n, want)
-				}
+	renewed := map[string]int64{"0": 0, "2": 2}
+	eachCase(t, renewed, func(t *testing.T, b *bench, often string, want int64) {
+		renewals := counter{}
+		params := param.Values(nil) // as published
+		if want > 0 {
+			params = param.Values{"renewals": often, "renew": "5ms"}
+		}
+		w := b.worker("reentrant-local", setting{steps: renewals.observe, params: params})
+		lease := b.try(w)
+		b.renewals(&renewals, int(want))
+		b.whileAnotherIsRenewed()
+		if n := renewals.n.Load(); n != want {
+			t.Errorf("it was renewed %d times, want %d", n, want)
+		}
 
-				b.expire()
-				next := b.try(b.worker("reentrant-local", setting{}))
-				again, err := w.Try(t.Context(), name)
-				wants(t, "entering again beside the next holder", err, nil)
-				if lease.Context().Err() != nil {
-					t.Error("the holder noticed the loss, which it was not promised")
-				}
-				wants(t, "release", again.Release(t.Context()), nil)
-				wants(t, "last release, of another's lock", lease.Release(t.Context()), nil) // as published
-				wants(t, "the next one's release", next.Release(t.Context()), nil)
-			})
-		})
-	}
+		b.expire()
+		next := b.try(b.worker("reentrant-local", setting{}))
+		again, err := w.Try(t.Context(), name)
+		wants(t, "entering again beside the next holder", err, nil)
+		if lease.Context().Err() != nil {
+			t.Error("the holder noticed the loss, which it was not promised")
+		}
+		wants(t, "release", again.Release(t.Context()), nil)
+		wants(t, "last release, of another's lock", lease.Release(t.Context()), nil) // as published
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+	})
 }
 
 func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
@@ -195,25 +191,21 @@ func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
 // Entering again by SET drops the expiry, and whoever dies then holds the lock
 // for good; KEEPTTL keeps it.
 func TestReentrantLocalReentryBySet(t *testing.T) {
-	t.Parallel()
-	for how, expires := range map[string]bool{"set": false, "keepttl": true} {
-		t.Run(how, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				w := b.worker("reentrant-local", setting{params: param.Values{"reenter": how}})
-				lease := b.try(w)
-				if w.Promises().SurvivesCrash != expires {
-					t.Errorf("it promises %+v", w.Promises())
-				}
+	expiring := map[string]bool{"set": false, "keepttl": true}
+	eachCase(t, expiring, func(t *testing.T, b *bench, how string, expires bool) {
+		w := b.worker("reentrant-local", setting{params: param.Values{"reenter": how}})
+		lease := b.try(w)
+		if w.Promises().SurvivesCrash != expires {
+			t.Errorf("it promises %+v", w.Promises())
+		}
 
-				again := b.try(w)
-				if ttl := b.ttl(); ttl == gone || expires == (ttl == endless) {
-					t.Errorf("after entering again it has the TTL %s", ttl)
-				}
+		again := b.try(w)
+		if ttl := b.ttl(); ttl == gone || expires == (ttl == endless) {
+			t.Errorf("after entering again it has the TTL %s", ttl)
+		}
 
-				wants(t, "release", again.Release(t.Context()), nil)
-				wants(t, "last release", lease.Release(t.Context()), nil)
-				b.free()
-			})
-		})
-	}
+		wants(t, "release", again.Release(t.Context()), nil)
+		wants(t, "last release", lease.Release(t.Context()), nil)
+		b.free()
+	})
 }

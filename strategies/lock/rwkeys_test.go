@@ -61,27 +61,22 @@ func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 // A crashed reader counts for as long as others come before the expiry: each of them puts
 // it off. In rw-keys it counts when they have left, too.
 func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
-	t.Parallel()
-	for _, kindName := range rwKinds[:2] {
-		t.Run(kindName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
-				read(t, c.worker(nil, nil)) // and crashes
+	eachNamed(t, rwKinds[:2], func(t *testing.T, b *bench, kindName string) {
+		c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+		read(t, c.worker(nil, nil)) // and crashes
 
-				readers := c.keys.Lock(name) + ":readers"
-				b.conn.PExpire(t.Context(), readers, 5*time.Second)
-				lease := read(t, c.worker(nil, nil))
-				if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
-					t.Errorf("%s are left, want most of the TTL again", left)
-				}
+		readers := c.keys.Lock(name) + ":readers"
+		b.conn.PExpire(t.Context(), readers, 5*time.Second)
+		lease := read(t, c.worker(nil, nil))
+		if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
+			t.Errorf("%s are left, want most of the TTL again", left)
+		}
 
-				if kindName == "rw-keys" {
-					release(t, lease)
-				}
-				noWriter(t, c.worker(nil, nil), "the crashed reader counts")
-			})
-		})
-	}
+		if kindName == "rw-keys" {
+			release(t, lease)
+		}
+		noWriter(t, c.worker(nil, nil), "the crashed reader counts")
+	})
 }
 
 // Whole seconds are given in seconds, as the server saw it.

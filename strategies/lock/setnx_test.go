@@ -32,27 +32,23 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 // The published code does not delete the token that it may have set: nobody
 // knows that it holds the lock.
 func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
-	t.Parallel()
-	for _, lockName := range []string{"setnx", "setnx-expire-naive", "setnx-expire"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				proxy := testkit.StartProxy(t, b.server)
-				w := b.worker(lockName, setting{through: proxy.Server()})
+	all := []string{"setnx", "setnx-expire-naive", "setnx-expire"}
+	eachNamed(t, all, func(t *testing.T, b *bench, lockName string) {
+		proxy := testkit.StartProxy(t, b.server)
+		w := b.worker(lockName, setting{through: proxy.Server()})
 
-				proxy.LoseReply("setnx")
-				if _, err := w.Acquire(t.Context(), name); err == nil || b.ttl() != endless {
-					t.Errorf("acquisition: %v; then the lock has the TTL %s, want none", err, b.ttl())
-				}
+		proxy.LoseReply("setnx")
+		if _, err := w.Acquire(t.Context(), name); err == nil || b.ttl() != endless {
+			t.Errorf("acquisition: %v; then the lock has the TTL %s, want none", err, b.ttl())
+		}
 
-				_, err := w.Try(t.Context(), name)
-				wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
+		_, err := w.Try(t.Context(), name)
+		wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
 
-				if repairs := lockName == "setnx-expire"; repairs != (b.ttl() > 0) {
-					t.Errorf("then it has the TTL %s", b.ttl())
-				}
-			})
-		})
-	}
+		if repairs := lockName == "setnx-expire"; repairs != (b.ttl() > 0) {
+			t.Errorf("then it has the TTL %s", b.ttl())
+		}
+	})
 }
 
 // The version without and the one with an expiry, mixed on one name: a waiter of the
@@ -151,25 +147,21 @@ func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 // EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes
 // the lock that was just taken.
 func TestSetNXExpireInWholeSeconds(t *testing.T) {
-	t.Parallel()
-	for _, lockName := range []string{"setnx-expire-naive", "setnx-expire"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				w := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "999ms"}})
-				first := b.try(w)
-				second := b.try(w) // beside the first
+	expiring := []string{"setnx-expire-naive", "setnx-expire"}
+	eachNamed(t, expiring, func(t *testing.T, b *bench, lockName string) {
+		w := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "999ms"}})
+		first := b.try(w)
+		second := b.try(w) // beside the first
 
-				wants(t, "release", first.Release(t.Context()), lock.ErrLost)
-				wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
+		wants(t, "release", first.Release(t.Context()), lock.ErrLost)
+		wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
 
-				long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
-				b.try(long)
-				if b.ttl() > time.Minute || b.ttl() < time.Second {
-					t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
-				}
-			})
-		})
-	}
+		long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
+		b.try(long)
+		if b.ttl() > time.Minute || b.ttl() < time.Second {
+			t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
+		}
+	})
 }
 
 // The server has given the lock away when it refuses to let it expire.

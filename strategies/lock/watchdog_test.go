@@ -232,30 +232,35 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 		for _, late := range []time.Duration{0, ttl - time.Millisecond, ttl + time.Second} {
 			t.Run(lockName+"/"+late.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					taking := true
-					l := answers(func(redis.Cmder) bool {
-						if taking {
-							time.Sleep(late)
-						}
-						return lockName != "queue" // whose script answers how long to wait
-					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
-
-					start := time.Now()
-					lease := testkit.Must(l.Try(t.Context(), name))(t)
-					taking = false
-
-					if late > ttl && lease.Context().Err() == nil {
-						t.Error("it holds a lock that had expired before the reply came")
-					}
-					held := ends(t, lease, start)
-					if want := max(ttl, late); held != want {
-						t.Errorf("it ended %s after the request, want %s", held, want)
-					}
-					_ = lease.Release(t.Context())
+					takenLate(t, lockName, ttl, late)
 				})
 			})
 		}
 	}
+}
+
+// takenLate takes a lock whose reply is late, and checks when its lease ends.
+func takenLate(t *testing.T, lockName string, ttl, late time.Duration) {
+	taking := true
+	l := answers(func(redis.Cmder) bool {
+		if taking {
+			time.Sleep(late)
+		}
+		return lockName != "queue" // whose script answers how long to wait
+	}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
+
+	start := time.Now()
+	lease := testkit.Must(l.Try(t.Context(), name))(t)
+	taking = false
+
+	if late > ttl && lease.Context().Err() == nil {
+		t.Error("it holds a lock that had expired before the reply came")
+	}
+	held := ends(t, lease, start)
+	if want := max(ttl, late); held != want {
+		t.Errorf("it ended %s after the request, want %s", held, want)
+	}
+	_ = lease.Release(t.Context())
 }
 
 // What counts is the attempt that took the lock: others may have held it for

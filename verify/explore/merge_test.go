@@ -64,24 +64,31 @@ func (p script) program(all ends) Program {
 				return nil
 			}
 
-			for i, do := range p.clients {
+			for i, ops := range p.clients {
 				name := string(rune('A' + i))
-				trial.Clients = append(trial.Clients, Client{Name: name, Do: connectedWith(p.locks-1, func(
+				do := connectedWith(p.locks-1, func(
 					ctx context.Context, s *Session, conn *redisconn.Conn) string {
-					c := scripted{Session: s, conn: conn, name: name, shared: &shared}
-					for _, op := range do {
-						answer := c.do(ctx, op)
-						if s.Died() { // its connections have broken and its calls have ended, in any order
-							break
-						}
-						told[i] += answer + " "
-					}
+
+					c := &scripted{Session: s, conn: conn, name: name, shared: &shared}
+					c.doAll(ctx, ops, &told[i])
 					return told[i]
-				})})
+				})
+				trial.Clients = append(trial.Clients, Client{Name: name, Do: do})
 			}
 
 			return trial
 		},
+	}
+}
+
+// doAll does ops, and adds to told what the client was told of each.
+func (c *scripted) doAll(ctx context.Context, ops []op, told *string) {
+	for _, op := range ops {
+		answer := c.do(ctx, op)
+		if c.Died() { // its connections have broken and its calls have ended, in any order
+			return
+		}
+		*told += answer + " "
 	}
 }
 

@@ -38,11 +38,11 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 		}}
 
 		for _, letter := range []string{"A", "B"} {
+			key := letter
+			if shared {
+				key = "shared"
+			}
 			do := connected(func(ctx context.Context, conn *redisconn.Conn) string {
-				key := letter
-				if shared {
-					key = "shared"
-				}
 				for range times {
 					if err := push(ctx, conn, key, letter); err != nil {
 						return err.Error()

@@ -59,20 +59,24 @@ func TestExplore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			without(t, name != "starts empty")
-			found := map[verify.Harm]bool{}
 			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: test.of}
 			all := searchAll(t, works, test.open, bounds, nil)
-			for _, r := range all {
-				for _, f := range r.Found {
-					found[f.Harm] = true
-				}
-			}
-
-			if harms := slices.Sorted(maps.Keys(found)); !slices.Equal(harms, test.harms) {
+			if harms := harmsOf(all); !slices.Equal(harms, test.harms) {
 				t.Errorf("found %q, want %q\n%s", harms, test.harms, all)
 			}
 		})
 	}
+}
+
+// harmsOf are the harms of all reports, each once, sorted.
+func harmsOf(reports []*explore.Report) (harms []verify.Harm) {
+	for _, r := range reports {
+		for _, f := range r.Found {
+			harms = append(harms, f.Harm)
+		}
+	}
+	slices.Sort(harms)
+	return slices.Compact(harms)
 }
 
 // Goroutines that a client has after its last release, and did not have before its first take,

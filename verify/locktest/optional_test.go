@@ -112,18 +112,8 @@ func TestExploreExtend(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var harms []verify.Harm
 			reports := searchAll(t, works, test.open, explore.Bounds{Preemptions: 1}, nil)
-			for _, r := range reports {
-				for _, f := range r.Found {
-					if !f.Harm.IsNote() {
-						harms = append(harms, f.Harm)
-					}
-				}
-			}
-
-			slices.Sort(harms)
-			harms = slices.Compact(harms)
+			harms := slices.DeleteFunc(harmsOf(reports), verify.Harm.IsNote)
 			if !slices.Equal(harms, test.harms) {
 				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, reports)
 			}
