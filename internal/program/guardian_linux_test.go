@@ -140,7 +140,7 @@ func TestStartErrors(t *testing.T) {
 	script := t.TempDir() + "/script"
 	testkit.Succeeds(t, os.WriteFile(script, []byte("echo 1\n"), 0o700))
 	for command, says := range map[string]string{
-		"script":           "a first line such as #!/bin/sh",
+		script:             "a first line such as #!/bin/sh",
 		"/no/such/program": "no such file",
 		os.DevNull:         "permission denied",
 	} {
