@@ -260,8 +260,8 @@ func (c *Clock) parse(word string, ahead time.Duration) (t moment, is bool) {
 		return t, false
 	}
 
-	// A time that is written with an exponent becomes its digits, so many of them that they are
-	// the whole part of the number.
+	// A time that is written with an exponent is split where its whole part ends: only that is
+	// compared with the clock, and moved.
 	digits := ""
 	if m := plain.FindStringSubmatch(word); m != nil {
 		t = moment{before: m[1], after: m[3]}
