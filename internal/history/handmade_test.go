@@ -98,35 +98,44 @@ var hands = []struct {
 	says string
 }{
 	{"sold once", hand(up, sale).lies(of(6)).paid(40), "", ""},
-	{"sold twice", hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
+	{"sold twice",
+		hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
 		"item 17: minted for 1 (0.000000-0.000000 s), listed by 1 for 40 coins (0.120000-0.121000 s), " +
-			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
+			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), " +
+			"sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
 	{"sold before it was listed", hand(sold(100, 110, 6, Applied), up).lies(of(6)).paid(40), "items",
 		"sold without being listed"},
 	{"sold at another price", hand(up, priced(sale, 39)).lies(of(6)).paid(39), "items",
 		"sold without being listed at that price"},
-	{"listed by another", hand(by(up, 2)).lies(location{2, true, 40}), "items", "by one who did not have it"},
-	{"listed twice", hand(up, listed(130, 131, Applied)).lies(offered(40)), "items", "did not have it"},
+	{"listed by another", hand(by(up, 2)).lies(location{2, true, 40}), "items",
+		"by one who did not have it"},
+	{"listed twice", hand(up, listed(130, 131, Applied)).lies(offered(40)), "items",
+		"did not have it"},
 	{"lost", hand(up).lies(), "items", "in the end it lies nowhere: item lost"},
 	{"in two places", hand(up).lies(of(1), offered(40)), "items",
-		"in the end it lies in the inventory of 1 and lies on the market, listed by 1 for 40 coins: sold twice"},
+		"in the end it lies in the inventory of 1 and lies on the market, " +
+			"listed by 1 for 40 coins: sold twice"},
 	{"came from nowhere", hand().lies(of(3)), "items",
 		"in the end it lies in the inventory of 3: nothing brought it there"},
 	{"refused as not listed when it was", hand(up, refused(sale, "not_listed")).lies(offered(40)), "items",
 		"refused to a buyer as not listed by 1 (0.203000-0.204000 s): refused, though"},
 	{"refused as not owned when it was, and listed later", hand(refused(up, "not_owned"), listed(300, 301, Applied)).
 		lies(offered(40)), "items",
-		"item 17: minted for 1 (0.000000-0.000000 s), refused to 1 as not owned (0.120000-0.121000 s): refused, though"},
-	{"refused under contention", hand(refused(up, "contended"), refused(sold(1, 2, 6, ""), "stale")), "", ""},
+		"item 17: minted for 1 (0.000000-0.000000 s), " +
+			"refused to 1 as not owned (0.120000-0.121000 s): refused, though"},
+	{"refused under contention",
+		hand(refused(up, "contended"), refused(sold(1, 2, 6, ""), "stale")), "", ""},
 	{"lost reply, applied", hand(up, lost).lies(of(6)).paid(40), "", ""},
 	{"lost reply, not applied", hand(up, lost).lies(offered(40)), "", ""},
-	{"lost reply, applied before it was sent", hand(up, refused(sale, "not_listed"), sold(403, 404, 6, Unknown)).
-		lies(of(6)).paid(40), "items", "refused, though"},
+	{"lost reply, applied before it was sent",
+		hand(up, refused(sale, "not_listed"), sold(403, 404, 6, Unknown)).
+			lies(of(6)).paid(40), "items", "refused, though"},
 	{"lost reply, and paid without the item", hand(up, lost).lies(offered(40)).paid(40), "accounts",
 		"charged twice: account of user 1 holds 140 coins, and should hold 100 (+40)"},
 	{"lost reply, and the item without paying", hand(up, lost).lies(of(6)), "accounts",
 		"not paid: account of user 6 holds 100 coins, and should hold 60 (+40)"},
-	{"two lost replies of one buyer", hand(up, lost, sold(205, 206, 6, Unknown)).lies(of(6)).paid(40), "", ""},
+	{"two lost replies of one buyer",
+		hand(up, lost, sold(205, 206, 6, Unknown)).lies(of(6)).paid(40), "", ""},
 	{"two lost replies of one buyer, charged twice", hand(up, lost, sold(205, 206, 6, Unknown)).
 		lies(of(6)).holds(1, 180).holds(6, 20), "accounts",
 		"charged twice: account of user 6 holds 20 coins, and should hold 60 (-40)"},
@@ -144,7 +153,8 @@ var hands = []struct {
 	}(), "items", `"junk"`},
 	{"a number in an inventory that is no item", hand().finds(0, 2), "items",
 		"item 0: in the end it lies in the inventory of 2: nothing brought it there"},
-	{"the largest item", hand().finds(math.MaxInt64, 2), "items", "item 9223372036854775807: in the end"},
+	{"the largest item", hand().finds(math.MaxInt64, 2), "items",
+		"item 9223372036854775807: in the end"},
 	{"a batch minted twice", hand(Op{Worker: 2, Kind: Mint, Start: 5, End: 6, Item: 1, Seller: 1, Outcome: Applied}),
 		"items", "minted for 1 (0.000000-0.000000 s), minted for 1 (0.000000-0.000000 s): minted twice"},
 	{"bought for more than it had", hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140), "accounts",
@@ -196,7 +206,8 @@ func TestHandMade(t *testing.T) {
 
 func held(worker int, called, acquired, releasing int64, fence int64) LockHold {
 	return LockHold{
-		Worker: worker, Name: "17", Called: called * 1e6, Acquired: acquired * 1e6, Releasing: releasing * 1e6,
+		Worker: worker, Name: "17",
+		Called: called * 1e6, Acquired: acquired * 1e6, Releasing: releasing * 1e6,
 		Released: releasing*1e6 + 1, Fence: fence,
 	}
 }
@@ -213,7 +224,8 @@ func TestLocks(t *testing.T) {
 	}{
 		{"one after the other", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, ""},
 		{"two holders", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)},
-			`lock "17": held by worker 1 (0.001000-0.005000 s), and by worker 2 (0.004000-0.007000 s): two holders`},
+			`lock "17": held by worker 1 (0.001000-0.005000 s), ` +
+				`and by worker 2 (0.004000-0.007000 s): two holders`},
 		{
 			"one in the very instant in which the next began",
 			[]LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, "",

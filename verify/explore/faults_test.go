@@ -226,7 +226,8 @@ func reads(expiry time.Duration, servers int) Program {
 // Time and servers conflict with every request, also with one that conflicts
 // with no other client's.
 func TestFaultsAreNotReduced(t *testing.T) {
-	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease} {
+	strikes := map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease}
+	for fault, expiry := range strikes {
 		servers := 1
 		if fault == ServerClock {
 			servers = 3

@@ -25,7 +25,8 @@ import (
 type op string
 
 var ops = []op{
-	"get", "append", "set-nx", "set-px", "delete", "watch", "exec", "blpop", "rpush", "publish", "subscribe",
+	"get", "append", "set-nx", "set-px", "delete", "watch", "exec",
+	"blpop", "rpush", "publish", "subscribe",
 	"sleep", "jitter", "script", "side", "clock", "token", "call",
 }
 
@@ -39,7 +40,8 @@ type script struct {
 
 func drawScript(t *rapid.T) (p script) {
 	for i := range 2 {
-		p.clients = append(p.clients, rapid.SliceOfN(rapid.SampledFrom(ops), 1, 3).Draw(t, strconv.Itoa(i)))
+		drawn := rapid.SliceOfN(rapid.SampledFrom(ops), 1, 3).Draw(t, strconv.Itoa(i))
+		p.clients = append(p.clients, drawn)
 	}
 	p.later = rapid.Bool().Draw(t, "later")
 	return p
@@ -94,7 +96,9 @@ func (c *scripted) doAll(ctx context.Context, ops []op, told *string) {
 
 // connectedWith is connectedTo for what needs its session, too.
 func connectedWith(
-	n int, do func(context.Context, *Session, *redisconn.Conn) string) func(context.Context, *Session) string {
+	n int,
+	do func(context.Context, *Session, *redisconn.Conn) string,
+) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
 		return connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string {
 			return do(ctx, s, conn)
@@ -211,7 +215,9 @@ func (c *scripted) side(ctx context.Context) string {
 }
 
 // endsOf are all ends of a program within bounds.
-func endsOf(t interface{ Fatalf(string, ...any) }, p script, b Bounds, leftOut string) (ends, *Report, error) {
+func endsOf(
+	t interface{ Fatalf(string, ...any) }, p script, b Bounds, leftOut string,
+) (ends, *Report, error) {
 	all := ends{}
 	e := newExplorer(p.program(all), b)
 	e.leftOut = leftOut

@@ -144,8 +144,15 @@ type gate struct {
 }
 
 // server is a real one, behind the gate, and emptied: it is this test's own.
-func (g *gate) server(ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
-	s := &Server{world: g.world, number: number, databases: map[int]bool{0: true}, scripts: map[string]bool{}}
+func (g *gate) server(
+	ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
+
+	s := &Server{
+		world:     g.world,
+		number:    number,
+		databases: map[int]bool{0: true},
+		scripts:   map[string]bool{},
+	}
 	s.execute = func(r *request) { g.execute(ctx, target, r) }
 	s.own = s.accept(nobody)
 	s.Do("FLUSHALL")

@@ -48,9 +48,16 @@ func redlockLooks() (all []looked) {
 			all = append(all, looked{"redlock", 1, []explore.Fault{f}})
 		}
 	}
-	const lose, drop, die, empty, clock = explore.Lose, explore.Drop, explore.Die, explore.Empty, explore.ServerClock
+	const (
+		lose  = explore.Lose
+		drop  = explore.Drop
+		die   = explore.Die
+		empty = explore.Empty
+		clock = explore.ServerClock
+	)
 	for _, pair := range [][]explore.Fault{
-		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock}, {clock, lose}, {clock, drop}, {clock},
+		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock},
+		{clock, lose}, {clock, drop}, {clock},
 	} {
 		all = append(all, looked{"redlock", 2, pair})
 	}
@@ -127,7 +134,9 @@ func TestRedlock(t *testing.T) {
 func write(t *testing.T, path string, all []findings.Exploration) {
 	t.Helper()
 	var text bytes.Buffer
-	res := findings.Explorations{Schema: findings.ExplorationsSchema, Version: "(devel)", Searches: all}
+	res := findings.Explorations{
+		Schema: findings.ExplorationsSchema, Version: "(devel)", Searches: all,
+	}
 	err := res.Write(&text)
 	if err == nil {
 		err = os.WriteFile(path, text.Bytes(), 0o600)

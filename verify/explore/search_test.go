@@ -203,7 +203,8 @@ func TestPlanted(t *testing.T) {
 		}
 		r := Run(t, pushes(3, true, never), Bounds{Preemptions: 4})
 		if len(r.Found) != 1 || r.Found[0].Preemptions != depth || r.Harmful != 1 {
-			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions", never, r.Found, r.Harmful, depth)
+			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions",
+				never, r.Found, r.Harmful, depth)
 		}
 	}
 }
