@@ -68,12 +68,18 @@ func TestExplore(t *testing.T) {
 	}
 }
 
+// foundOf is what all reports have found.
+func foundOf(reports []*explore.Report) (found []explore.Found) {
+	for _, r := range reports {
+		found = append(found, r.Found...)
+	}
+	return found
+}
+
 // harmsOf are the harms of all reports, each once, sorted.
 func harmsOf(reports []*explore.Report) (harms []verify.Harm) {
-	for _, r := range reports {
-		for _, f := range r.Found {
-			harms = append(harms, f.Harm)
-		}
+	for _, f := range foundOf(reports) {
+		harms = append(harms, f.Harm)
 	}
 	slices.Sort(harms)
 	return slices.Compact(harms)

@@ -66,14 +66,22 @@ func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 
 			report, _ := reported(t, m.promises, Factory{Open: open, Patience: m.factory().Patience})
 			for _, begins := range checks.by {
-				for _, p := range report {
-					if p.Promise == named(t, begins).Promise && p.State == Kept {
-						t.Errorf("a lock that %s: %s is kept", fault, p.Promise)
-					}
+				promise := named(t, begins).Promise
+				if isKept(report, promise) {
+					t.Errorf("a lock that %s: %s is kept", fault, promise)
 				}
 			}
 		})
 	}
+}
+
+func isKept(report Report, promise string) bool {
+	for _, p := range report {
+		if p.Promise == promise && p.State == Kept {
+			return true
+		}
+	}
+	return false
 }
 
 // reported runs all checks on a lock that may fail them, and returns what they said too.

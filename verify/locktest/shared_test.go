@@ -72,19 +72,18 @@ func TestExploreShared(t *testing.T) {
 			without(t, true)
 			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Kinds: withoutCancel}
 
-			var found []verify.Harm
-			for _, r := range searchAll(t, sharedWorks, test.open, bounds, nil) {
-				for _, f := range r.Found {
-					sound := test.harm == verify.Outlived
-					if sound && !f.Harm.IsNote() {
-						t.Errorf("found %s\n%s", f.Harm, f.Diagram)
-					}
-					found = append(found, f.Harm)
-				}
+			reports := searchAll(t, sharedWorks, test.open, bounds, nil)
+			for _, r := range reports {
 				t.Log(r.Bound())
 			}
 
-			if !slices.Contains(found, test.harm) {
+			sound := test.harm == verify.Outlived
+			for _, f := range foundOf(reports) {
+				if sound && !f.Harm.IsNote() {
+					t.Errorf("found %s\n%s", f.Harm, f.Diagram)
+				}
+			}
+			if !slices.Contains(harmsOf(reports), test.harm) {
 				t.Errorf("%s is not found", test.harm)
 			}
 		})
