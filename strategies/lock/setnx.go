@@ -70,7 +70,7 @@ func setNXExpireNaive() Kind {
 		Variants: []string{":release=" + byDel},
 	}, func(h *hold) acquisition {
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
-			h.token = anybody
+			h.token = anybody // the key holds 1, which is no holder's own
 			return setNXExpireByDel{deleted{h}}
 		}
 

@@ -59,7 +59,9 @@ func (givenUp) serve(ctx context.Context, s *Session) string {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(s.ReplyTimeout())) // in memory
 	replied := make(chan error, 1)
-	go func() { replied <- appendsA(conn) }()
+	go func() {
+		replied <- appendsA(conn)
+	}()
 	select {
 	case err = <-replied:
 	case <-bounded.Done():

@@ -31,7 +31,9 @@ func later(does func(context.Context, *Session, *redisconn.Conn) string) Program
 
 		return &Trial{
 			Clients: []Client{{"Alice", alice}, {"Bob", bob}},
-			Judge:   func(*Server) []verify.Violation { return planted(did != "", did) },
+			Judge: func(*Server) []verify.Violation {
+				return planted(did != "", did)
+			},
 		}
 	}}
 }
@@ -103,7 +105,9 @@ func TestFirstMutex(t *testing.T) {
 
 		return &Trial{
 			Clients: []Client{{"Alice", alice}, {"Bob", bob}},
-			Judge:   func(*Server) []verify.Violation { return planted(waited, "waited") },
+			Judge: func(*Server) []verify.Violation {
+				return planted(waited, "waited")
+			},
 		}
 	}}
 

@@ -210,7 +210,9 @@ func (c *scripted) side(ctx context.Context) string {
 	defer other.Close()
 
 	done := make(chan string)
-	go func() { done <- fmt.Sprint(other.Append(ctx, "key", "s").Result()) }()
+	go func() {
+		done <- fmt.Sprint(other.Append(ctx, "key", "s").Result())
+	}()
 	return fmt.Sprint(c.conn.Get(ctx, "key").Result()) + <-done
 }
 

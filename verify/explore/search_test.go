@@ -56,6 +56,9 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 	}}
 }
 
+// noHarm is the Judge of a trial in which nothing can go wrong.
+func noHarm(*Server) []verify.Violation { return nil }
+
 // planted is a harm that has been done if found, and none otherwise.
 func planted(found bool, text string) []verify.Violation {
 	if !found {
@@ -259,7 +262,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 			})}
 		}
 
-		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{
+		return &Trial{Judge: noHarm, Clients: []Client{
 			client("A", func(ctx context.Context, conn *redisconn.Conn) {
 				for range 4 {
 					_ = conn.Append(ctx, "shared", "A").Err()
@@ -306,7 +309,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 // one is a program with one client.
 func one(do func(ctx context.Context, s *Session) string) Program {
 	return Program{Name: "one", Subject: "own", Begin: func(*Server) *Trial {
-		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{{"A", do}}}
+		return &Trial{Judge: noHarm, Clients: []Client{{"A", do}}}
 	}}
 }
 
