@@ -12,16 +12,23 @@ import (
 // purchase is repaired.
 func TestClaimWhileEveryClientLives(t *testing.T) {
 	each(t, func(g *fixture) {
-		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.Acquired)
+		order := g.offer(0)
+		another := g.offer(1)
+		gate := step.Hold(step.Acquired)
 		first := g.held("claim", gate, order)
+
 		if _, err := g.worker("claim", nil).purchase(rival(order)); !errors.Is(err, market.ErrNotListed) {
 			g.Errorf("purchase of a claimed item: %v, want %v", err, market.ErrNotListed)
 		}
+
 		if _, err := g.worker("claim", nil).purchase(another); err != nil {
 			g.Error(err)
 		}
-		g.ends("the first buyer, who has spent the coins meanwhile", gate, first, market.ErrInsufficientFunds)
-		if _, listed := g.snapshot().Listings[market.Member(order.Item, seller)]; !listed {
+
+		const spent = "the first buyer, who has spent the coins meanwhile"
+		g.ends(spent, gate, first, market.ErrInsufficientFunds)
+		listings := g.snapshot().Listings
+		if _, listed := listings[market.Member(order.Item, seller)]; !listed {
 			g.Error("the item is not for sale again")
 		}
 		g.sound(0, 0)

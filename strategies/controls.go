@@ -37,7 +37,8 @@ func claim() Strategy {
 type claimer struct{ Env }
 
 func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "srem", c.Keys.Inventory(l.Seller), int64(l.Item)))
+	remove := redis.NewIntCmd(ctx, "srem", c.Keys.Inventory(l.Seller), int64(l.Item))
+	claimed, err := c.claimed(ctx, remove)
 	if err != nil || !claimed {
 		return market.Receipt{}, cmp.Or(err, market.ErrNotOwned)
 	}
@@ -78,7 +79,10 @@ func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receip
 
 func (c *claimer) claimed(ctx context.Context, remove *redis.IntCmd) (bool, error) {
 	c.Steps.At(ctx, step.BeforeWrite)
-	if err := exec(ctx, c.Redis.Pipelined, true, func(p redis.Pipeliner) { _ = p.Process(ctx, remove) }); err != nil {
+	err := exec(ctx, c.Redis.Pipelined, true, func(p redis.Pipeliner) {
+		_ = p.Process(ctx, remove)
+	})
+	if err != nil {
 		return false, err
 	}
 	if remove.Val() == 1 {

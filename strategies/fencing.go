@@ -92,27 +92,33 @@ func fencingVariants(c Catalogue) []string {
 // checkFencing refuses what goes with certain locks, with scripts only or
 // without them only.
 func checkFencing(s Spec, c Catalogue) error {
-	fencing, write := s.params.Text(fencingParam), s.params.Text(writeParam)
 	if err := checkUnknown(s); err != nil {
 		return err
 	}
 
+	// What one case has refused, those below need not think of: a fused write, for example, has
+	// no fencing any more.
+	fencing := s.params.Text(fencingParam)
+	write := s.params.Text(writeParam)
 	switch {
 	case fencing == fencingNone && idempotent(s.params):
 		return fmt.Errorf("idempotent=on is kept by the script that writes: add fencing=%s, %s or %s",
 			fencingOff, fencingOn, fencingToken)
 	case fencing != fencingNone && write != writeParam.Default:
-		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", write, fencingNone, fencing)
+		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes",
+			write, fencingNone, fencing)
 	case s.params.Text(readParam) != readParam.Default && s.readsItsWay():
-		return fmt.Errorf("read=%s is for a purchase that a MULTI/EXEC or a pipeline writes: without fencing=, write=%s and "+
-			"after-unknown=%s", readOneByOne, writeFused, unknownKill)
+		return fmt.Errorf("read=%s is for a purchase that a MULTI/EXEC or a pipeline writes: "+
+			"without fencing=, write=%s and after-unknown=%s", readOneByOne, writeFused, unknownKill)
 	case s.params.Text(entriesParam) != entriesParam.Default && !s.Promises().Reentrant:
-		return fmt.Errorf("entries=2 is for a lock that its holder can enter again: %s waits for itself", s.lock.Name)
+		return fmt.Errorf("entries=2 is for a lock that its holder can enter again: %s waits for itself",
+			s.lock.Name)
 	case write == writeFused:
 		return checkFused(s)
 	case fencing == fencingOn && !s.lock.Promises.Fenced:
-		return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which"+
-			" works with any lock", s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
+		return fmt.Errorf("the lock %s gives its holders no fence to compare: "+
+			"take one that does (%s), or fencing=%s, which works with any lock",
+			s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
 	}
 	return nil
 }
@@ -146,8 +152,11 @@ func (f *fenced) read(ctx context.Context, op *operation) error {
 	script := purchaseRead
 	subject := any(op.member())
 	if op.lists {
-		script, subject = listRead, int64(op.Item)
+		script = listRead
+		subject = int64(op.Item)
 	}
+
+	// Reading registers the fence at the market: no former holder can write from now on.
 	keys, args := f.withFences(op.reads(), []any{subject, f.holder.Params.Text(fencingParam)})
 	answer, err := script.Run(ctx, f.holder.Redis, keys, args...).Slice()
 

@@ -18,7 +18,8 @@ func TestFencingConforms(t *testing.T) {
 	s := testkit.Best(t)
 	for _, spec := range []string{
 		"coarse:fenced:fencing=off", "fine:fenced+watchdog:fencing=on", "fine-wallet:fenced:fencing=on",
-		"fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on", "fine:write=pipeline", "fine:set-px:write=fused",
+		"fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on",
+		"fine:write=pipeline", "fine:set-px:write=fused",
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +73,9 @@ func (w *worker) holds(gate *step.Gate, o market.Order) <-chan outcome {
 }
 
 // ends lets both orders end, in either order, and judges them.
-func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan outcome, laterFirst bool) {
+func (w takeover) ends(
+	g *fixture, one, other *step.Gate, former, later <-chan outcome, laterFirst bool) {
+
 	g.Helper()
 	if laterFirst {
 		g.ends("later holder", other, later, w.later)
@@ -83,7 +86,9 @@ func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan o
 	}
 	if w.sound {
 		g.sound(0, 0)
-	} else if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(fmt.Sprint(v.Problems), "in two places") {
+	} else if v := g.audit(); v.ItemProblems != 1 ||
+		!strings.Contains(fmt.Sprint(v.Problems), "in two places") {
+
 		g.Errorf("audit: %+v; want an item in two places", v)
 	}
 }
@@ -134,26 +139,40 @@ func TestFormerHolder(t *testing.T) {
 func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) []string{
-		"zookeeper": func(t *testing.T) []string { return testkit.ZooKeeper(t, 1).Addrs() },
-		"etcd":      func(t *testing.T) []string { return testkit.Etcd(t, 1).Addrs() },
+		"zookeeper": func(t *testing.T) []string {
+			return testkit.ZooKeeper(t, 1).Addrs()
+		},
+		"etcd": func(t *testing.T) []string {
+			return testkit.Etcd(t, 1).Addrs()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addrs := start(t)
 			play := func(t *testing.T, spec string, want takeover, laterFirst bool) {
 				t.Parallel()
-				g, relay := newFixture(t, testkit.Embedded(t)), testkit.Relay(t, addrs[0])
+				g := newFixture(t, testkit.Embedded(t))
+				relay := testkit.Relay(t, addrs[0])
 				through := []string{relay.Addr()}
-				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
+				order := g.offer(0)
+				one := step.Hold(step.BeforeWrite)
+				other := step.Hold(step.BeforeWrite)
+
 				env := observing(one.Observe)
 				env.Servers = lock.Servers{ZooKeeper: through, Etcd: through}
 				former := g.open(spec+":ttl=3s", g.server, env).holds(one, order)
 				relay.Disconnect()
+
 				env = observing(other.Observe)
 				env.Servers = lock.Servers{ZooKeeper: addrs, Etcd: addrs}
-				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)
+				later := g.open(spec, g.server, env).holds(other, rival(order))
+				want.ends(g, one, other, former, later, laterFirst)
 			}
-			for fencing, want := range map[string]takeover{"off": {nil, nil, false}, "on": {market.ErrStale, nil, true}} {
+
+			for fencing, want := range map[string]takeover{
+				"off": {nil, nil, false},
+				"on":  {market.ErrStale, nil, true},
+			} {
 				for _, laterFirst := range []bool{true, false} {
 					t.Run(fmt.Sprintf("fencing=%s/later first %t", fencing, laterFirst), func(t *testing.T) {
 						play(t, "coarse:"+name+":fencing="+fencing, want, laterFirst)
@@ -172,22 +191,27 @@ func TestFormerHolderListsLate(t *testing.T) {
 		"fine:set-px:fencing=token": market.ErrStale,
 		"fine:set-px:write=fused":   market.ErrLockLost,
 	}, func(g *fixture, spec string, want error) {
-		gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
+		gate := step.Hold(step.BeforeWrite)
+		former := make(chan outcome, 1)
 		g.Cleanup(gate.Open)
-		a, l := g.worker(spec, gate.Observe), g.listing(0)
+		a := g.worker(spec, gate.Observe)
+		l := g.listing(0)
 		go func() {
 			r, err := a.list(l)
 			former <- outcome{r, err}
 		}()
 		<-gate.Reached()
+
 		g.lose("1")
 		later := g.worker(spec, nil)
 		if _, err := later.list(l); err != nil {
 			g.Error(err)
 		}
-		if _, err := later.purchase(market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}); err != nil {
+		order := market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}
+		if _, err := later.purchase(order); err != nil {
 			g.Error(err)
 		}
+
 		g.ends("former holder", gate, former, want)
 		if v := g.audit(); v.OK() != (want != nil) {
 			g.Errorf("audit: %+v", v)

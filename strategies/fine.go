@@ -16,7 +16,9 @@ func coarse() Strategy {
 		Summary:  "one lock around every listing and purchase of the market",
 		Source:   "Redis in Action, section 6.2.3",
 		Protects: Protection{Items: true, Accounts: true},
-	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string { return append(names, "market") })
+	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string {
+		return append(names, "market")
+	})
 }
 
 const fineName = "fine"

@@ -62,7 +62,8 @@ func checkFused(s Spec) error {
 	for _, p := range s.lock.Params {
 		_, given := s.params[p.Name]
 		if given && !slices.Contains(fusedParams, p.Name) {
-			return fmt.Errorf("write=%s takes no %s: it sets and releases the lock itself", writeFused, p.Name)
+			return fmt.Errorf("write=%s takes no %s: it sets and releases the lock itself",
+				writeFused, p.Name)
 		}
 	}
 	if s.lock.Name != "set-px" || s.SeveralLocks() {

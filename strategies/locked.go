@@ -31,7 +31,8 @@ func (l LockNames) all(m market.RunNote, add func(name string) bool) {
 	}
 
 	for n := 1; n <= most; n++ {
-		item, buyer := min(market.ItemID(n), max(m.Items, 1)), market.UserID(n)
+		item := min(market.ItemID(n), max(m.Items, 1))
+		buyer := market.UserID(n)
 		if n > m.Accounts {
 			buyer = 0
 		}
@@ -90,7 +91,8 @@ func underLocks(s Strategy, names LockNames) Strategy {
 		fencingParam, writeParam, readParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
 	}
 	s.Check = checkFencing
-	s.Lock, s.Locks = "setnx", names
+	s.Lock = "setnx"
+	s.Locks = names
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		k := newLocked(env, names)
 		return lockedPurchaser{purchaser{env.Keys, withReplicas(env, k)}, k}, nil, nil
@@ -127,10 +129,14 @@ func newLocked(env Env, names LockNames) *locked {
 		compared: compared(env.Params),
 		twice:    env.Params.Text(entriesParam) != entriesParam.Default,
 	}
+
+	// How the critical section reaches the market: a fused write also takes and releases the
+	// lock, the others leave that to the Locker.
 	locker := byLocker{env.Locker}
 	apart := env.Params.Text(readParam) == readOneByOne
 
-	switch write := env.Params.Text(writeParam); {
+	write := env.Params.Text(writeParam)
+	switch {
 	case write == writeFused:
 		k.access = newFused(env, k)
 	case env.Params.Text(fencingParam) != fencingNone:
@@ -142,7 +148,9 @@ func newLocked(env Env, names LockNames) *locked {
 	case env.Params.Text(unknownParam) == unknownKill:
 		k.access = &killing{byLocker: locker, Env: env}
 	default:
-		k.access = transactions{byLocker: locker, rdb: env.Redis, apart: apart, send: env.Redis.TxPipelined}
+		k.access = transactions{
+			byLocker: locker, rdb: env.Redis, apart: apart, send: env.Redis.TxPipelined,
+		}
 	}
 	return k
 }
@@ -208,7 +216,10 @@ func (t transactions) read(ctx context.Context, op *operation) error {
 		return op.judge()
 	}
 	// The error is that of the first failed command: they are judged one by one.
-	_, _ = t.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { op.read(ctx, p); return nil })
+	_, _ = t.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		op.read(ctx, p)
+		return nil
+	})
 	return op.judge()
 }
 
@@ -267,7 +278,9 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 }
 
 // acquire takes the wanted locks in order, or none of them.
-func (k *locked) acquire(ctx context.Context, from acquirer, op *operation, r *market.Receipt) error {
+func (k *locked) acquire(
+	ctx context.Context, from acquirer, op *operation, r *market.Receipt) error {
+
 	start := time.Now()
 	polls := from.polls()
 	err := k.takeAll(ctx, from, op)
@@ -301,6 +314,8 @@ func (k *locked) takeAll(ctx context.Context, from acquirer, op *operation) erro
 		if err != nil {
 			return err
 		}
+
+		// Noted at once: whatever fails from here on, this lock is released with the others.
 		k.held = append(k.held, held{
 			Lease:   lease,
 			Holding: lock.Holding{Name: name, Called: called, Acquired: time.Now(), Fence: lease.Fence},

@@ -21,20 +21,26 @@ import (
 // different items: fine lets them.
 func TestFineOverdrawsASharedAccount(t *testing.T) {
 	each(t, func(g *fixture) {
-		one, other := step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
-		first, second := g.held("fine", one, g.offer(0)), g.held("fine", other, g.offer(1))
+		one := step.Hold(step.BeforeWrite)
+		other := step.Hold(step.BeforeWrite)
+		first := g.held("fine", one, g.offer(0))
+		second := g.held("fine", other, g.offer(1))
 		one.Open()
 		other.Open()
+
 		for _, c := range []<-chan outcome{first, second} {
 			if got := <-c; got.err != nil {
 				g.Errorf("purchase: %v", got.err)
 			}
 		}
+
 		if funds := g.funds(buyer); funds != -60 {
 			g.Errorf("the account holds %d coins, want -60", funds)
 		}
+
 		v := g.audit()
-		if v.MoneyProblems != 1 || v.ItemProblems != 0 || !strings.Contains(fmt.Sprint(v.Problems), "overdrawn") {
+		isOverdrawn := strings.Contains(fmt.Sprint(v.Problems), "overdrawn")
+		if v.MoneyProblems != 1 || v.ItemProblems != 0 || !isOverdrawn {
 			g.Errorf("audit: %+v; want one overdrawn account", v)
 		}
 	})
@@ -57,19 +63,24 @@ func TestSharedAccountIsProtected(t *testing.T) {
 
 func TestLockedGivesUpInTime(t *testing.T) {
 	eachCase(t, map[string]string{ // and the spec of the holder
-		"coarse:timeout=50ms": "coarse", "fine:timeout=50ms": "fine", "fine-wallet:timeout=50ms": "fine-wallet",
-		"fine:tries=2": "fine", "fine:set-px:write=fused:tries=2": "fine:set-px:write=fused",
+		"coarse:timeout=50ms": "coarse", "fine:timeout=50ms": "fine",
+		"fine-wallet:timeout=50ms": "fine-wallet",
+		"fine:tries=2":             "fine", "fine:set-px:write=fused:tries=2": "fine:set-px:write=fused",
 	}, func(g *fixture, spec, holder string) {
-		order, gate := g.offer(0), step.Hold(step.BeforeWrite)
+		order := g.offer(0)
+		gate := step.Hold(step.BeforeWrite)
 		first := g.held(holder, gate, order)
+
 		r, err := g.worker(spec, nil).purchase(order)
 		if !errors.Is(err, market.ErrContended) || r.Retries != 1 || r.Polls == 0 || r.LockHold != 0 {
 			g.Errorf("purchase: %+v, %v; want %v after 1 retry and some polls", r, err, market.ErrContended)
 		}
+
 		gate.Open()
 		if got := <-first; got.err != nil || got.receipt.LockHold == 0 {
 			g.Errorf("the holder's purchase: %+v, %v", got.receipt, got.err)
 		}
+
 		g.sound(0, 0)
 		g.noLocks(holder)
 	})
@@ -79,21 +90,27 @@ func TestLockedGivesUpInTime(t *testing.T) {
 func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 	each(t, func(g *fixture) {
 		gate := step.Hold(step.BeforeWrite)
-		mine, other := g.offer(0), g.offer(1)
+		mine := g.offer(0)
+		other := g.offer(1)
 		first := g.held("fine-wallet", gate, mine)
+
 		r, err := g.worker("fine-wallet:timeout=0s", nil).purchase(other)
 		if !errors.Is(err, market.ErrContended) || r.Retries != 1 {
 			g.Errorf("timed out: %d retries, %v; want 1, %v", r.Retries, err, market.ErrContended)
 		}
+
 		ctx, cancel := context.WithCancel(g.ctx)
 		a := g.worker("fine-wallet", once(step.Waiting, cancel))
 		_, err = a.purchaser.Purchase(ctx, other)
 		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
 			g.Errorf("cancelled: %v, want %v", err, market.ErrNotSent)
 		}
-		if n, err := g.conn.Exists(g.ctx, g.keys.Lock("1"), g.keys.Lock("2"), g.keys.Lock("users:2")).Result(); n != 2 {
+
+		held := g.conn.Exists(g.ctx, g.keys.Lock("1"), g.keys.Lock("2"), g.keys.Lock("users:2"))
+		if n, err := held.Result(); n != 2 {
 			g.Errorf("%d locks are held, %v; want the 2 of the first order", n, err)
 		}
+
 		gate.Open()
 		<-first
 		g.noLocks("fine-wallet")
@@ -111,7 +128,9 @@ type fakeLease struct {
 }
 
 func (l *fakeLease) Acquire(context.Context, string) (*lock.Lease, error) {
-	return &lock.Lease{Noticed: l, Release: func(context.Context) error { return l.failure }}, nil
+	return &lock.Lease{Noticed: l, Release: func(context.Context) error {
+		return l.failure
+	}}, nil
 }
 
 // Err returns once the clock has moved on.
@@ -127,7 +146,10 @@ func (l *fakeLease) buys(t *testing.T, spec string) (r market.Receipt, holds []l
 	t.Helper()
 	g := newFixture(t, testkit.Embedded(t))
 	p, _, err := parse(t, spec).Strategy().New(strategies.Env{
-		Redis: g.conn.Client, Keys: g.keys, Locker: l, Holds: func(h lock.Holding) { holds = append(holds, h) },
+		Redis: g.conn.Client, Keys: g.keys, Locker: l,
+		Holds: func(h lock.Holding) {
+			holds = append(holds, h)
+		},
 	})
 	g.must(err)
 	r, err = p.Purchase(g.ctx, g.offer(0))
@@ -155,7 +177,8 @@ func TestFailedReleasesAreCounted(t *testing.T) {
 		for failure, failed := range map[error]int{errors.New("NOPERM"): want, lock.ErrLost: 0} {
 			r, _ := (&fakeLease{failure: failure}).buys(t, spec)
 			if r.ReleasesFailed != failed || r.LeaseLost != (failed == 0) {
-				t.Errorf("%s, and a release fails with %v: %+v; want %d failed releases", spec, failure, r, failed)
+				t.Errorf("%s, and a release fails with %v: %+v; want %d failed releases",
+					spec, failure, r, failed)
 			}
 		}
 	}

@@ -72,7 +72,10 @@ func (o *operation) writing() (keys []string, args []any) {
 	if o.lists {
 		return []string{o.keys.Market(), o.keys.Inventory(o.Seller)}, args
 	}
-	return []string{o.keys.User(o.Seller), o.keys.User(o.Buyer), o.keys.Inventory(o.Buyer), o.keys.Market()}, args
+	keys = []string{
+		o.keys.User(o.Seller), o.keys.User(o.Buyer), o.keys.Inventory(o.Buyer), o.keys.Market(),
+	}
+	return keys, args
 }
 
 // scripter runs one worker's scripts that write.
@@ -108,6 +111,7 @@ func (s *scripter) execute(ctx context.Context, op *operation) (r market.Receipt
 // run runs a script that writes. Its errors are the script's refusal, ErrStale,
 // and those of afterScript.
 func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any) error {
+	// With a name and a number the server knows a call that is sent again, and answers as before.
 	script := w.plain
 	if s.worker != "" {
 		s.number++
@@ -169,7 +173,9 @@ func luaShared() Strategy {
 		Source:   "go-redis, AutoPipeline",
 		Protects: Protection{Items: true, Accounts: true},
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			shared := lock.Share(env.Process, "pipeline", func() *pipeline { return &pipeline{dial: env.SharedClient} })
+			shared := lock.Share(env.Process, "pipeline", func() *pipeline {
+				return &pipeline{dial: env.SharedClient}
+			})
 			s := &sharedScripter{scripter: scripter{Env: env}, shared: shared}
 			return purchaser{env.Keys, s}, nil, nil
 		},
@@ -218,7 +224,8 @@ func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pipeline that workers share: %w", err), rdb.Close())
 	}
-	p.rdb, p.pipe = rdb, pipe{sender}
+	p.rdb = rdb
+	p.pipe = pipe{sender}
 	return p.pipe, nil
 }
 

@@ -36,7 +36,9 @@ func listAll(workers []*worker, first int) []error {
 	var group sync.WaitGroup
 	for i, w := range workers {
 		l := w.fixture.listing(first + i)
-		group.Go(func() { _, errs[i] = w.list(l) })
+		group.Go(func() {
+			_, errs[i] = w.list(l)
+		})
 	}
 	group.Wait()
 	return errs
@@ -48,11 +50,13 @@ func TestWorkersShareAConnection(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	g := newFixture(t, s)
+
 	scripts := func() (connections int) {
 		clients, err := g.conn.ClientList(g.ctx).Result()
 		g.must(err)
 		return strings.Count(clients, "cmd=evalsha") + strings.Count(clients, "cmd=eval ")
 	}
+
 	workers := g.colleagues(5, "lua-shared", s)
 	for round := range 3 {
 		g.must(errors.Join(listAll(workers, 5*round)...))
@@ -61,6 +65,7 @@ func TestWorkersShareAConnection(t *testing.T) {
 		}
 		g.must(g.conn.ScriptFlush(g.ctx).Err())
 	}
+
 	g.sound(0, 0)
 }
 
@@ -74,6 +79,7 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 		g.must(errors.Join(listAll(workers, 0)...))
 		_, err := workers[1].purchase(own) // the server knows the script from here on
 		g.must(err)
+
 		order := g.offer(5)
 		trap := proxy.Hold(wire.Match{Command: "evalsha"})
 		ctx, cancel := context.WithCancel(g.ctx)
@@ -81,11 +87,13 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 			<-trap.Reached()
 			cancel()
 		}()
+
 		_, err = workers[0].purchaser.Purchase(ctx, order)
 		workers[0].ledger.Purchased(order, err)
 		if err == nil || market.Refused(err) || !errors.Is(err, context.Canceled) {
 			g.Errorf("purchase: %v; want an unknown outcome because of %v", err, context.Canceled)
 		}
+
 		trap.Open()
 		trap.Open()
 		g.must(errors.Join(listAll(workers, 10)...)) // comes after it
@@ -100,6 +108,7 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 		proxy := testkit.StartProxy(g, g.server)
 		workers := g.colleagues(4, "lua-shared", proxy.Server())
 		g.must(errors.Join(listAll(workers, 0)...))
+
 		proxy.LoseReply("evalsha")
 		unknown := 0
 		for _, err := range listAll(workers, 10) {
@@ -110,9 +119,11 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 				unknown++
 			}
 		}
+
 		v := g.audit()
 		if !v.OK() || v.Applied != 1 || int(v.Applied+v.NotApplied) != unknown {
-			g.Errorf("audit: %+v; want no problem, and of %d unknown outcomes one settled as applied", v, unknown)
+			g.Errorf("audit: %+v; want no problem, and of %d unknown outcomes one settled as applied",
+				v, unknown)
 		}
 		g.must(errors.Join(listAll(workers, 20)...))
 	})
@@ -122,22 +133,30 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	t.Parallel()
 	s := testkit.Embedded(t)
-	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
-	dialer := s.Dialer("").WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+	g := newFixture(t, s)
+	fails := errors.New("no route")
+	dialled := 0
+	dialer := s.Dialer("").WithWrap(func(
+		ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+
 		dialled++
 		if dialled == 2 {
 			return nil, fails
 		}
 		return dial(ctx)
 	})
-	c, err := connect.Open(g.ctx, parse(t, "lua-shared"), connect.MarketServers{Market: dialer}, connect.Counters{},
+	c, err := connect.Open(g.ctx, parse(t, "lua-shared"),
+		connect.MarketServers{Market: dialer}, connect.Counters{},
 		strategies.Env{Keys: g.keys})
 	g.must(err)
 	defer c.Close()
+
 	l := g.listing(0)
-	if _, err := c.Purchaser.List(g.ctx, l); !errors.Is(err, market.ErrNotSent) || !errors.Is(err, fails) {
+	_, err = c.Purchaser.List(g.ctx, l)
+	if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, fails) {
 		g.Errorf("list: %v, want %v because of %v", err, market.ErrNotSent, fails)
 	}
+
 	_, err = c.Purchaser.List(g.ctx, l)
 	g.must(err)
 	g.ledgers[0].Listed(l, err)

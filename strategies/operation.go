@@ -131,12 +131,16 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 		return beforeWrite(err)
 	}
 
-	cmds, err := send(ctx, func(p redis.Pipeliner) error { queue(p); return nil })
+	cmds, err := send(ctx, func(p redis.Pipeliner) error {
+		queue(p)
+		return nil
+	})
 	if err == nil || errors.Is(err, redis.TxFailedErr) {
 		return err
 	}
 
-	refused, cause := 0, err
+	refused := 0
+	cause := err
 	for _, cmd := range cmds {
 		if answer, is := errors.AsType[redis.Error](cmd.Err()); is {
 			refused++

@@ -34,15 +34,20 @@ func TestLostWrite(t *testing.T) {
 		lists bool
 		made  int64
 	}{
-		"reply to a purchase": {lose: func(p *testkit.Proxy, command string) { p.LoseReply(command) }, made: 1},
-		"reply to a listing":  {lose: func(p *testkit.Proxy, command string) { p.LoseReply(command) }, made: 1, lists: true},
-		"purchase":            {lose: func(p *testkit.Proxy, command string) { p.LoseCommand(command) }},
+		"reply to a purchase": {lose: (*testkit.Proxy).LoseReply, made: 1},
+		"reply to a listing":  {lose: (*testkit.Proxy).LoseReply, made: 1, lists: true},
+		"purchase":            {lose: (*testkit.Proxy).LoseCommand},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachSpec(t, false, slices.Concat(protecting(), scripted, fusedSpecs), func(g *fixture, spec string) {
-				proxy, exec := testkit.StartProxy(g, g.server), g.traffic(spec).exec()
-				steps := once(step.BeforeWrite, func() { c.lose(proxy, exec) })
+			specs := slices.Concat(protecting(), scripted, fusedSpecs)
+			eachSpec(t, false, specs, func(g *fixture, spec string) {
+				proxy := testkit.StartProxy(g, g.server)
+				exec := g.traffic(spec).exec()
+				steps := once(step.BeforeWrite, func() {
+					c.lose(proxy, exec)
+				})
 				w := g.open(spec, proxy.Server(), observing(steps))
+
 				if c.lists {
 					_, err := g.worker(spec, nil).list(g.listing(1)) // the server knows the script from here on
 					g.must(err)
@@ -56,9 +61,12 @@ func TestLostWrite(t *testing.T) {
 						g.Errorf("the buyer paid %d coins, want %d purchases", paid, c.made)
 					}
 				}
+
 				g.sound(c.made, 1-c.made)
 				g.noLocks(spec)
-				if _, err := w.purchase(g.offer(2)); errors.Is(err, market.ErrNotSent) || c.made == 0 && err != nil {
+
+				_, err := w.purchase(g.offer(2))
+				if errors.Is(err, market.ErrNotSent) || c.made == 0 && err != nil {
 					g.Errorf("the next purchase on a new connection: %v", err)
 				}
 			})
@@ -68,26 +76,31 @@ func TestLostWrite(t *testing.T) {
 
 // A holder that has registered its fence, and does not know it, writes nothing.
 func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
-	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
+	specs := slices.Concat(everyStrategy(), scripted, fusedSpecs)
+	eachSpec(t, false, specs, func(g *fixture, spec string) {
 		if spec == "claim" {
 			return // what it sends once it has acquired an item is no reading
 		}
-		sends, order := g.traffic(spec), g.offer(0)
+		sends := g.traffic(spec)
+		order := g.offer(0)
 		read := sends.read()
 		if read == "" {
 			return // it reads and writes by one command
 		}
+
 		proxy := testkit.StartProxy(g, g.server)
 		lose := func() { proxy.LoseReply(read) }
 		w := g.open(spec, proxy.Server(), observing(once(step.Acquired, lose)))
 		if sends.reading() != step.Acquired {
 			lose()
 		}
+
 		if _, err := w.purchase(order); !errors.Is(err, market.ErrNotSent) {
 			g.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
 		}
 		g.sound(0, 0)
 		g.noLocks(spec)
+
 		if _, err := w.purchase(order); err != nil {
 			g.Errorf("the next purchase on a new connection: %v", err)
 		}
@@ -95,7 +108,8 @@ func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
 }
 
 func TestCancelledBeforeAWriteIsNotSent(t *testing.T) {
-	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
+	specs := slices.Concat(everyStrategy(), scripted, fusedSpecs)
+	eachSpec(t, false, specs, func(g *fixture, spec string) {
 		order := g.offer(0)
 		ctx, cancel := context.WithCancel(g.ctx)
 		w := g.worker(spec, once(step.BeforeWrite, cancel))
@@ -132,7 +146,8 @@ func (g *fixture) owned(s market.Snapshot) []market.ItemID {
 // restricted is the server as seen by a user who may not run some command.
 func restricted(g *fixture, without string) *backend.Server {
 	g.Helper()
-	g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "on", ">secret", "~*", "&*", "+@all", "-"+without).Err())
+	allBut := []any{"acl", "setuser", "clerk", "on", ">secret", "~*", "&*", "+@all", "-" + without}
+	g.must(g.conn.Do(g.ctx, allBut...).Err())
 	target := g.server.Target
 	target.Username, target.Password = "clerk", "secret"
 	return backend.NewServer(g.server.Name, target, "", nil)
@@ -150,7 +165,9 @@ func TestMissingPermissionIsRejected(t *testing.T) {
 }
 
 func TestScriptWithoutPermissionForItsFirstWriteIsRejected(t *testing.T) {
-	eachSpec(t, true, scripted, func(g *fixture, spec string) { g.rejects(spec, "hincrby") })
+	eachSpec(t, true, scripted, func(g *fixture, spec string) {
+		g.rejects(spec, "hincrby")
+	})
 }
 
 // rejects checks that a purchase without permission for a command is refused,
@@ -184,15 +201,20 @@ func TestScriptWithoutPermissionForItsLastWriteIsUnknown(t *testing.T) {
 // The server runs out of memory between the decision and the write. The locks stay: a
 // full server refuses to queue their DEL (see the test of setnx).
 func TestFullMemoryIsRejected(t *testing.T) {
-	eachSpec(t, true, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
+	specs := slices.Concat(everyStrategy(), scripted, fusedSpecs)
+	eachSpec(t, true, specs, func(g *fixture, spec string) {
 		if spec == "claim" {
 			return // it writes before it can pay: see TestClaimLosesTheItemOfAClientThatDies
 		}
+
 		order := g.offer(0)
 		before := g.snapshot()
-		full := func() { g.must(g.conn.ConfigSet(g.ctx, "maxmemory", "1").Err()) }
+		full := func() {
+			g.must(g.conn.ConfigSet(g.ctx, "maxmemory", "1").Err())
+		}
 		_, err := g.worker(spec, once(step.BeforeWrite, full)).purchase(order)
 		g.must(g.conn.ConfigSet(context.WithoutCancel(g.ctx), "maxmemory", "0").Err())
+
 		if !errors.Is(err, market.ErrRejected) || !redis.IsOOMError(err) {
 			g.Errorf("purchase: %v, want %v because of OOM", err, market.ErrRejected)
 		}
@@ -203,7 +225,8 @@ func TestFullMemoryIsRejected(t *testing.T) {
 
 // A market that cannot be read is refused before anybody registers.
 func TestUnreadableMarketIsRejected(t *testing.T) {
-	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
+	specs := slices.Concat(everyStrategy(), scripted, fusedSpecs)
+	eachSpec(t, false, specs, func(g *fixture, spec string) {
 		g.must(g.conn.Set(g.ctx, g.keys.Market(), "not a sorted set", 0).Err())
 		order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
 		if _, err := g.worker(spec, nil).purchase(order); !errors.Is(err, market.ErrRejected) {
@@ -242,16 +265,19 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 		twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
 		w := g.open(spec, g.server, observing(twice.observe), twice)
 		order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+
 		_, err := w.list(g.listing(0))
 		g.must(err)
 		_, err = w.purchase(order)
 		g.must(err)
+
 		if paid := 100 - g.funds(buyer); (paid == price) != once {
 			g.Errorf("the buyer paid %d coins of %d", paid, price)
 		}
 		if !once {
 			return
 		}
+
 		g.sound(0, 0)
 		if records := g.conn.HLen(g.ctx, g.keys.Outcomes()).Val(); records != 2 {
 			g.Errorf("two workers left %d records", records)
@@ -263,14 +289,19 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 // and the item is still for sale.
 func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
 	eachSpec(t, false, []string{"fine:write=pipeline"}, func(g *fixture, spec string) {
-		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
-		w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") })))
+		order := g.offer(0)
+		proxy := testkit.StartProxy(g, g.server)
+		cut := func() { proxy.LoseCommand("sadd") }
+		w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, cut)))
 		_, err := w.purchase(order)
 		g.unknown(err)
+
 		listings := g.snapshot().Listings
-		if _, listed := listings[market.Member(order.Item, seller)]; !listed || g.funds(buyer) != 100-price {
+		_, listed := listings[market.Member(order.Item, seller)]
+		if !listed || g.funds(buyer) != 100-price {
 			g.Errorf("the buyer has %d coins, and these items are listed: %v", g.funds(buyer), listings)
 		}
+
 		if v := g.audit(); v.OK() {
 			g.Error("the audit finds nothing")
 		}
@@ -287,7 +318,9 @@ func TestPipelineThatIsRefused(t *testing.T) {
 	g := newFixture(t, s)
 	order, user := g.offer(0), restricted(g, "hincrby")
 	before := g.snapshot()
-	forbid := func() { g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err()) }
+	forbid := func() {
+		g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err())
+	}
 	_, err := g.open(spec, user, observing(once(step.BeforeWrite, forbid))).purchase(order)
 	if !errors.Is(err, market.ErrRejected) {
 		g.Errorf("purchase: %v, want %v", err, market.ErrRejected)
@@ -324,6 +357,7 @@ func TestIdempotencyRecordThatExpires(t *testing.T) {
 			direct := testkit.Dial(t, s)
 			direct.Set(t.Context(), "coins", 100, 0)
 			payOnce.Load(t.Context(), direct)
+
 			proxy := testkit.StartProxy(t, s)
 			target := proxy.Server().Target
 			rdb := redis.NewClient(&redis.Options{
@@ -331,9 +365,11 @@ func TestIdempotencyRecordThatExpires(t *testing.T) {
 				MinRetryBackoff: again, MaxRetryBackoff: again,
 			})
 			defer rdb.Close()
+
 			proxy.LoseReply("evalsha")
 			left, err := payOnce.EvalSha(t.Context(), rdb, []string{"record", "coins"}, c.lives, 10).Int()
-			t.Logf("a record of %d ms, sent again after %s: %d coins paid, %v", c.lives, again, 100-left, err)
+			t.Logf("a record of %d ms, sent again after %s: %d coins paid, %v",
+				c.lives, again, 100-left, err)
 			if err != nil || 100-left != c.paid {
 				t.Errorf("%d coins are left, %v; want %d paid", left, err, c.paid)
 			}

@@ -51,13 +51,17 @@ func TestReplicated(t *testing.T) {
 		g.must(process.Await(t.Context(), 10*time.Millisecond, func() error {
 			return parse(t, spec).CheckServer(t.Context(), g.conn.Client, g.keys)
 		}))
+
 		w := g.open(spec, master, strategies.Env{})
 		if _, err := w.purchase(g.offer(0)); err != nil {
 			t.Errorf("%s with a replica: %v", spec, err)
 		}
+
 		second := g.offer(1)
 		second.Buyer = buyer + 1
-		purchases[spec] = func() <-chan outcome { return w.start(second) }
+		purchases[spec] = func() <-chan outcome {
+			return w.start(second)
+		}
 	}
 
 	testkit.Succeeds(t, replica.Pause())
@@ -87,6 +91,7 @@ func TestResend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
 		master := c.Env.Servers.Masters[0]
 		for _, dial := range []func(context.Context) (*redis.Client, error){
@@ -96,6 +101,7 @@ func TestResend(t *testing.T) {
 			defer rdb.Close()
 			clients = append(clients, rdb)
 		}
+
 		for i, rdb := range clients {
 			if n := rdb.Options().MaxRetries; n != want {
 				t.Errorf("%s: client %d sends a command again %d times, want %d", spec, i, n, want)

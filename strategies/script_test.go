@@ -43,6 +43,7 @@ func TestAnswersOfScripts(t *testing.T) {
 				g.Errorf("%s: %v, want %v", script, err, want)
 			}
 		}
+
 		for script, says := range map[string]string{
 			"return 0":                        "answers 0, not 1",
 			"return 'done'":                   `answers "done", not 1`,
@@ -66,6 +67,7 @@ func (g *fixture) buysBy(script string) error {
 	c, err := connect.Open(g.ctx, ownScript(g, script), servers, connect.Counters{}, strategies.Env{Keys: g.keys})
 	g.must(err)
 	defer c.Close()
-	_, err = c.Purchaser.Purchase(g.ctx, market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price})
+	order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+	_, err = c.Purchaser.Purchase(g.ctx, order)
 	return err
 }

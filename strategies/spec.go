@@ -77,7 +77,8 @@ func (c Catalogue) parse(text string) (Spec, error) {
 		if lockName == "" {
 			return spec, fmt.Errorf("%s takes no lock", parts[0])
 		}
-		lockName, settings = settings[0], settings[1:]
+		lockName = settings[0]
+		settings = settings[1:]
 	}
 	if spec.strategy.Lock != "" {
 		spec.lock, err = c.lock(lockName)
@@ -176,12 +177,16 @@ func (s *Spec) set(setting string) error {
 
 // StrategyNames are the names of the strategies, in the order in which they are shown.
 func (c Catalogue) StrategyNames() []string {
-	return wording.Names(c.Strategies, func(s Strategy) string { return s.Name })
+	return wording.Names(c.Strategies, func(s Strategy) string {
+		return s.Name
+	})
 }
 
 // LockNames are the names of the locks, in the order in which they are shown.
 func (c Catalogue) LockNames() []string {
-	return wording.Names(c.Locks, func(k lock.Kind) string { return k.Name })
+	return wording.Names(c.Locks, func(k lock.Kind) string {
+		return k.Name
+	})
 }
 
 // find returns where a name is among those that there are, which its error lists.
@@ -206,7 +211,9 @@ func (e *UnknownError) Error() string { return wording.Unknown(e.What, e.Name, e
 func (s Spec) Params() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
 
 func (s Spec) parameters() []string {
-	return wording.Names(s.Params(), func(p param.Param) string { return p.Name })
+	return wording.Names(s.Params(), func(p param.Param) string {
+		return p.Name
+	})
 }
 
 // String returns the canonical form: without defaults, parameters in the order
@@ -284,6 +291,7 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 // env it fills in Locker and Params, and Process if it is nil. Close the closer when the
 // worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
+	// The purchaser is closed before the lock that it uses: Closers close in reverse.
 	env.Params = s.params
 	var opened redisconn.Closers
 	if env.Process == nil {

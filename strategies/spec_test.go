@@ -42,12 +42,19 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 	known := "known: " + strings.Join(locks, ", ")
 	knownStrategies := "known: " + strings.Join(everyStrategy(), ", ")
 	fenced := strings.Join(strategies.Builtin().FencedLocks(), ", ")
+
 	for _, c := range []struct{ text, says string }{
 		{"wacth", `unknown strategy "wacth"; ` + knownStrategies + `; did you mean "watch"?`},
 		{"FINE", `unknown strategy "FINE"; ` + knownStrategies + `; did you mean "fine"?`},
 		{"zookeeper", `unknown strategy "zookeeper"; ` + knownStrategies},
-		{"setpx", `unknown strategy "setpx"; ` + knownStrategies + `; set-px is a lock, written fine:set-px`},
-		{"set-px", "set-px is a lock, and a strategy says what it locks: write fine:set-px for a lock per item"},
+		{
+			"setpx",
+			`unknown strategy "setpx"; ` + knownStrategies + `; set-px is a lock, written fine:set-px`,
+		},
+		{
+			"set-px",
+			"set-px is a lock, and a strategy says what it locks: write fine:set-px for a lock per item",
+		},
 		{"set-px+watchdog:poll=2ms", "write fine:set-px+watchdog:poll=2ms for a lock per item"},
 		{"", `unknown strategy ""; ` + knownStrategies},
 		{"watch:setnx", "watch takes no lock"},
@@ -55,8 +62,10 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, read, after-unknown, idempotent, entries, ` +
-			`replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, read, after-unknown, ` +
+			`idempotent, entries, ` +
+			`replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout; ` +
+			`did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},
@@ -66,17 +75,39 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine:fencing=yes", `parameter fencing: "yes" is not one of none, off, on, token`},
 		{"watch:fencing=on", `unknown parameter "fencing"; known: ` +
 			"timeout, list-timeout, gate, backoff, base, cap, jitter, tries"},
-		{"fine-wallet:set-px:fencing=on", "the lock set-px gives its holders no fence to compare: take one that does (" +
+		{"fine-wallet:set-px:fencing=on", "the lock set-px gives its holders no fence to compare: " +
+			"take one that does (" +
 			fenced + "), or fencing=token, which works with any lock"},
-		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
-		{"fine:set-px:read=one-by-one:fencing=token", "without fencing=, write=fused and after-unknown=kill"},
-		{"fine:set-px:read=one-by-one:write=fused", "without fencing=, write=fused and after-unknown=kill"},
-		{"fine:set-px:read=one-by-one:after-unknown=kill", "without fencing=, write=fused and after-unknown=kill"},
-		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
-		{"coarse:set-px:write=fused:entries=2", "is for a lock that its holder can enter again: set-px waits for itself"},
+		{
+			"fine:set-px:write=pipeline:fencing=off",
+			"write=pipeline is for fencing=none: with fencing=off a script writes",
+		},
+		{
+			"fine:set-px:read=one-by-one:fencing=token",
+			"without fencing=, write=fused and after-unknown=kill",
+		},
+		{
+			"fine:set-px:read=one-by-one:write=fused",
+			"without fencing=, write=fused and after-unknown=kill",
+		},
+		{
+			"fine:set-px:read=one-by-one:after-unknown=kill",
+			"without fencing=, write=fused and after-unknown=kill",
+		},
+		{
+			"fine:idempotent=on",
+			"idempotent=on is kept by the script that writes: add fencing=off, on or token",
+		},
+		{
+			"coarse:set-px:write=fused:entries=2",
+			"is for a lock that its holder can enter again: set-px waits for itself",
+		},
 		{"fine:set-px+watchdog+watchdog",
 			`unknown lock modifier "watchdog+watchdog"; known: watchdog; did you mean "watchdog"?`},
-		{"fine:set-px+watchdogs", `unknown lock modifier "watchdogs"; known: watchdog; did you mean "watchdog"?`},
+		{
+			"fine:set-px+watchdogs",
+			`unknown lock modifier "watchdogs"; known: watchdog; did you mean "watchdog"?`,
+		},
 		{"fine:tries=0", `parameter tries: "0" is not a whole number of at least 1`},
 		{"fine:jitter=1.5", `parameter jitter: "1.5" is not a number from 0 to 1`},
 		{"fine:cap=1s", "cap bounds a wait that grows: add backoff=exp, full or decorrelated"},

@@ -126,7 +126,9 @@ func Own(name string, open market.Open) Spec {
 // of several as its masters.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 	to := func(addr string) redisconn.Dialer {
-		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) })
+		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) {
+			return w.Dial(ctx, "tcp", addr)
+		})
 		dialer = dialer.WithReplyTimeout(w.ReplyTimeout)
 		if w.Resends || s.Resends() {
 			return dialer.WithResends()
@@ -141,6 +143,8 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 		})
 	}
 
+	// For the strategy's own requests. Renewals, subscriptions and a shared pipeline dial for
+	// themselves.
 	var opened redisconn.Closers
 	own, err := to("").Dial(ctx)
 	if err != nil {
@@ -148,7 +152,9 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 	}
 	opened = append(opened, own)
 	env.Redis = own.Client
-	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return own.Connect(ctx) }
+	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return own.Connect(ctx)
+	}
 	env.NewClient = to("").Client
 
 	if len(w.LockServers) == 1 {

@@ -92,7 +92,8 @@ func factory(spec strategies.Spec) suite.PurchaserFactory {
 // lasts reports whether a key lasts longer than an operation: a fence, an item's version
 // or the outcomes at the market, or fenced's counter.
 func lasts(key string) bool {
-	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") || strings.HasSuffix(key, ":outcomes") ||
+	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") ||
+		strings.HasSuffix(key, ":outcomes") ||
 		strings.HasSuffix(key, ":released")
 }
 
@@ -125,7 +126,9 @@ const price = 80
 // each runs a test in a market on each server.
 func each(t *testing.T, run func(g *fixture)) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) { run(newFixture(t, s)) })
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		run(newFixture(t, s))
+	})
 }
 
 // eachCase runs it for each of several specs, or other cases.
@@ -220,10 +223,15 @@ func (g *fixture) worker(spec string, steps step.Observer) *worker {
 
 // open opens one that reaches the market through a server, which may be a
 // proxy, on connections with hooks.
-func (g *fixture) open(spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
+func (g *fixture) open(
+	spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
+
 	g.Helper()
+
 	env.Keys = g.keys
-	hooked := through.Dialer("").WithWrap(func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+	hooked := through.Dialer("").WithWrap(func(
+		ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
+
 		conn, err := dial(ctx)
 		if err == nil {
 			for _, h := range hooks {
@@ -232,9 +240,13 @@ func (g *fixture) open(spec string, through *backend.Server, env strategies.Env,
 		}
 		return conn, err
 	})
-	servers := connect.MarketServers{Market: hooked, ZooKeeper: env.Servers.ZooKeeper, Etcd: env.Servers.Etcd}
+
+	servers := connect.MarketServers{
+		Market: hooked, ZooKeeper: env.Servers.ZooKeeper, Etcd: env.Servers.Etcd,
+	}
 	c, err := connect.Open(g.ctx, parse(g, spec), servers, connect.Counters{}, env)
 	g.must(err)
+
 	w := &worker{g, c.Conn, c.Purchaser, new(market.Ledger)}
 	g.Cleanup(func() {
 		// a test closes the connection

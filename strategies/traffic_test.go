@@ -11,7 +11,8 @@ import (
 
 // scripted are specs that read and write by script.
 var scripted = []string{
-	"fine:fencing=off", "coarse:fenced:fencing=on", "fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on",
+	"fine:fencing=off", "coarse:fenced:fencing=on",
+	"fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on",
 	"lua:idempotent=on",
 }
 
@@ -74,12 +75,14 @@ func (g *fixture) traffic(spec string) *traffic {
 	r := &traffic{}
 	w := g.open(spec, g.server, observing(r.observe), r)
 	for n := range 2 {
-		r.after, r.sent = "", map[step.Name][][]string{}
+		r.after = ""
+		r.sent = map[step.Name][][]string{}
 		order := g.offer(8 + n)
 		order.Buyer = seller // who can afford both
 		_, err := w.purchase(order)
 		g.must(err)
 	}
+
 	if len(r.sent[step.BeforeWrite]) == 0 {
 		g.Fatalf("%s sends nothing after the step %s", spec, step.BeforeWrite)
 	}

@@ -51,7 +51,8 @@ var unknownParam = param.OneOf("after-unknown",
 	unknownLapse, unknownLeave, unknownRelease, unknownKill)
 
 func checkUnknown(s Spec) error {
-	chosen, write := s.params.Text(unknownParam), s.params.Text(writeParam)
+	chosen := s.params.Text(unknownParam)
+	write := s.params.Text(writeParam)
 	switch {
 	case chosen == unknownLapse:
 		return nil
@@ -154,7 +155,9 @@ func (c *killing) read(ctx context.Context, op *operation) error {
 }
 
 func (c *killing) write(ctx context.Context, op *operation) error {
-	return exec(ctx, c.conn.TxPipelined, false, func(p redis.Pipeliner) { op.write(ctx, p) })
+	return exec(ctx, c.conn.TxPipelined, false, func(p redis.Pipeliner) {
+		op.write(ctx, p)
+	})
 }
 
 // endConnection gives the client its connection back.

@@ -19,19 +19,26 @@ import (
 // unless the write is compared with it, it never expires, or the spec says otherwise.
 func TestLockAfterAnUnknownWrite(t *testing.T) {
 	eachCase(t, map[string]bool{ // true: it is left
-		"fine:set-px": true, "coarse:set-px+watchdog": true, "fine:redisson": true, "fine:fenced:fencing=off": true,
+		"fine:set-px": true, "coarse:set-px+watchdog": true,
+		"fine:redisson": true, "fine:fenced:fencing=off": true,
 		"fine:reentrant-local:renewals=4": true, "fine:setnx-expire": true,
 		"fine": false, "fine:after-unknown=leave": true, "fine:set-px:after-unknown=release": false,
-		"fine:set-px:fencing=token": false, "fine:fenced:fencing=on": false, "fine:set-px:write=fused": false,
+		"fine:set-px:fencing=token": false, "fine:fenced:fencing=on": false,
+		"fine:set-px:write=fused": false,
 	}, func(g *fixture, spec string, stays bool) {
-		order, proxy, write := g.offer(0), testkit.StartProxy(g, g.server), "exec"
+		order := g.offer(0)
+		proxy := testkit.StartProxy(g, g.server)
+		write := "exec"
 		if strings.Contains(spec, "fencing=") {
 			write = "evalsha"
 		}
-		lose := func() { proxy.LoseReply(write) }
+		lose := func() {
+			proxy.LoseReply(write)
+		}
 		w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, lose)))
 		_, err := w.purchase(order)
 		g.unknown(err)
+
 		left := g.locks(spec)
 		if (len(left) > 0) != stays {
 			g.Errorf("the locks %q are left, want any: %t", left, stays)
@@ -39,6 +46,7 @@ func TestLockAfterAnUnknownWrite(t *testing.T) {
 		if len(left) > 0 {
 			g.must(g.conn.Del(g.ctx, left...).Err())
 		}
+
 		next := g.offer(1)
 		next.Buyer = buyer + 1
 		if _, err := w.purchase(next); err != nil {
@@ -53,17 +61,20 @@ func TestLockAfterAnUnknownWrite(t *testing.T) {
 func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
 	eachSpec(t, false, []string{"fine:set-px", "lua"}, func(g *fixture, spec string) {
 		g.traffic(spec)
-		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
+		order := g.offer(0)
+		proxy := testkit.StartProxy(g, g.server)
 		silent := once(step.BeforeWrite, func() {
 			proxy.Cut()
 			proxy.Partition()
 		})
+
 		steps := func(ctx context.Context, at step.Name) {
 			if at == step.BeforeRelease {
 				proxy.Heal()
 			}
 			silent(ctx, at)
 		}
+
 		w := g.open(spec, proxy.Server(), observing(steps))
 		ctx, cancel := context.WithTimeout(g.ctx, time.Second)
 		defer cancel()
@@ -82,11 +93,21 @@ func TestKillSettlesAnUnknownWrite(t *testing.T) {
 	const ownerless = "fine:set-ex-fixed:after-unknown=kill"
 	t.Parallel()
 	server := testkit.Local(t)
+
 	hold := func(command string) func(*testkit.Proxy) func() {
-		return func(p *testkit.Proxy) func() { return p.Hold(wire.Match{Command: command}).Open }
+		return func(p *testkit.Proxy) func() {
+			return p.Hold(wire.Match{Command: command}).Open
+		}
 	}
-	lose := func(p *testkit.Proxy) func() { p.LoseReply("exec"); return func() {} }
-	loseCommand := func(p *testkit.Proxy) func() { p.LoseCommand("exec"); return func() {} }
+	lose := func(p *testkit.Proxy) func() {
+		p.LoseReply("exec")
+		return func() {}
+	}
+	loseCommand := func(p *testkit.Proxy) func() {
+		p.LoseCommand("exec")
+		return func() {}
+	}
+
 	for spec, breaks := range map[string]func(p *testkit.Proxy) (late func()){
 		"fine:set-px:after-unknown=kill":            lose,
 		"coarse:after-unknown=kill":                 loseCommand,
@@ -104,9 +125,14 @@ func TestKillSettlesAnUnknownWrite(t *testing.T) {
 // settles checks what becomes of a purchase whose write breaks: a lock without an owner
 // does not tell in the end whether it was held until then.
 func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned bool) {
-	order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
+	order := g.offer(0)
+	proxy := testkit.StartProxy(g, g.server)
 	var late func()
-	w := g.open(spec, proxy.Server(), observing(once(step.BeforeWrite, func() { late = breaks(proxy) })))
+	breaking := once(step.BeforeWrite, func() {
+		late = breaks(proxy)
+	})
+	w := g.open(spec, proxy.Server(), observing(breaking))
+
 	_, err := w.purchase(order)
 	bought := len(g.owned(g.snapshot()))
 	switch {
@@ -117,13 +143,16 @@ func (g *fixture) settles(spec string, breaks func(*testkit.Proxy) func(), owned
 	default:
 		g.Errorf("purchase: %v, and the buyer owns %d items", err, bought)
 	}
+
 	g.noLocks(spec)
 	late()
+
 	next := g.offer(1)
 	next.Buyer = buyer + 1
 	if _, err := w.purchase(next); err != nil {
 		g.Errorf("the next purchase: %v", err)
 	}
+
 	if n := len(g.owned(g.snapshot())); n != bought {
 		g.Errorf("the buyer owned %d items, and owns %d after a late write", bought, n)
 	}

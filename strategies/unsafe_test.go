@@ -16,20 +16,35 @@ func TestUnsafeCutBetweenItsWrites(t *testing.T) {
 		settled, refused int64
 		items, money     int64
 	}{
-		"first write lost":          {cut: func(p *testkit.Proxy) { p.LoseCommand("hset") }, refused: 1},
-		"first reply lost":          {cut: func(p *testkit.Proxy) { p.LoseReply("hset") }, refused: 1, money: 1},
-		"item lost on the way":      {cut: func(p *testkit.Proxy) { p.LoseCommand("sadd") }, refused: 1, money: 2},
-		"item left on the market":   {cut: func(p *testkit.Proxy) { p.LoseCommand("zrem") }, items: 1, settled: 1},
-		"reply to the last is lost": {cut: func(p *testkit.Proxy) { p.LoseReply("zrem") }, settled: 1},
+		"first write lost": {cut: func(p *testkit.Proxy) {
+			p.LoseCommand("hset")
+		}, refused: 1},
+		"first reply lost": {cut: func(p *testkit.Proxy) {
+			p.LoseReply("hset")
+		}, refused: 1, money: 1},
+		"item lost on the way": {cut: func(p *testkit.Proxy) {
+			p.LoseCommand("sadd")
+		}, refused: 1, money: 2},
+		"item left on the market": {cut: func(p *testkit.Proxy) {
+			p.LoseCommand("zrem")
+		}, items: 1, settled: 1},
+		"reply to the last is lost": {cut: func(p *testkit.Proxy) {
+			p.LoseReply("zrem")
+		}, settled: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
-				order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
-				a := g.open("unsafe", proxy.Server(), observing(once(step.BeforeWrite, func() { c.cut(proxy) })))
+				order := g.offer(0)
+				proxy := testkit.StartProxy(g, g.server)
+				cut := once(step.BeforeWrite, func() { c.cut(proxy) })
+				a := g.open("unsafe", proxy.Server(), observing(cut))
 				_, err := a.purchase(order)
 				g.unknown(err)
+
 				v := g.audit()
-				if v.ItemProblems != c.items || v.MoneyProblems != c.money || v.Applied != c.settled || v.NotApplied != c.refused {
+				problems := v.ItemProblems == c.items && v.MoneyProblems == c.money
+				settled := v.Applied == c.settled && v.NotApplied == c.refused
+				if !problems || !settled {
 					g.Errorf("audit: %+v, want %+v", v, c)
 				}
 			})

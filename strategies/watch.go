@@ -76,16 +76,25 @@ func optimistic(s Strategy, versions bool) Strategy {
 	s.Check = func(s Spec, _ Catalogue) error {
 		for _, p := range []param.Param{backoffBase, locking.JitterParam} {
 			if s.params.Text(locking.BackoffParam) == locking.BackoffNone && s.params.Text(p) != p.Default {
-				return fmt.Errorf("%s is of no use without a wait: add backoff=exp, full or decorrelated", p.Name)
+				return fmt.Errorf("%s is of no use without a wait: add backoff=exp, full or decorrelated",
+					p.Name)
 			}
 		}
 		return locking.CheckBackoff(s.params)
 	}
 
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
-		w := &watcher{Env: env, versions: versions, waits: locking.NewBackoff(env.Params, env.Params.Duration(backoffBase))}
+		w := &watcher{
+			Env:      env,
+			versions: versions,
+			waits:    locking.NewBackoff(env.Params, env.Params.Duration(backoffBase)),
+		}
+
+		// The gate is one for all workers of the process and market: in the name is the prefix.
 		if env.Params.Text(gateParam) == gateLocal {
-			one := func() *semaphore.Weighted { return semaphore.NewWeighted(1) }
+			one := func() *semaphore.Weighted {
+				return semaphore.NewWeighted(1)
+			}
 			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), one)
 		}
 		return purchaser{env.Keys, w}, nil, nil
@@ -108,6 +117,7 @@ func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt,
 	}
 
 	if w.gate != nil {
+		// Waiting at the gate is a wait for a lock. What is thrown away is measured after it.
 		if !w.gate.TryAcquire(1) {
 			w.Steps.At(ctx, step.Waiting)
 			err = w.gate.Acquire(ctx, 1)
@@ -145,6 +155,7 @@ func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt,
 // transaction watches keys, reads and decides, and executes the writes if
 // nothing watched has changed.
 func (w *watcher) transaction(ctx context.Context, op *operation) error {
+	// An error before sent is one of an operation that has certainly written nothing.
 	sent := false
 	keys := op.reads()
 	if w.versions {

@@ -22,7 +22,8 @@ func TestTriesOfAPurchaseAreBounded(t *testing.T) {
 
 func TestWaitsBetweenTheTriesOfAPurchase(t *testing.T) {
 	eachCase(t, map[string]int{
-		"watch": 0, "watch:backoff=exp": 2, "watch:backoff=full:base=10us": 2, "watch-item:backoff=decorrelated": 2,
+		"watch": 0, "watch:backoff=exp": 2,
+		"watch:backoff=full:base=10us": 2, "watch-item:backoff=decorrelated": 2,
 	}, func(g *fixture, spec string, want int) {
 		waits, disturb := 0, g.disturb(2, g.touchBuyer)
 		r, err := g.worker(spec, func(ctx context.Context, at step.Name) {
@@ -50,10 +51,12 @@ func TestWaitForTheNextTryIsCancelled(t *testing.T) {
 				cancel()
 			}
 		})
+
 		_, err := w.purchaser.Purchase(ctx, order)
 		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
 			t.Errorf("purchase: %v, want %v because of %v", err, market.ErrNotSent, context.Canceled)
 		}
+
 		g.sound(0, 0)
 	})
 }
@@ -74,29 +77,39 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
-				write, waiting := step.Hold(step.BeforeWrite), step.Hold(step.Waiting)
+				write := step.Hold(step.BeforeWrite)
+				waiting := step.Hold(step.Waiting)
 				waiting.Open()
-				mine, yours := g.offer(0), g.offer(1)
-				mine.Buyer, yours.Buyer = seller, seller // who can afford both
-				holder, waiter := observing(write.Observe), observing(waiting.Observe)
-				holder.Process, waiter.Process = &one, c.second
+				mine := g.offer(0)
+				mine.Buyer = seller // who can afford both
+				yours := g.offer(1)
+				yours.Buyer = seller
+
+				holder := observing(write.Observe)
+				holder.Process = &one
+				waiter := observing(waiting.Observe)
+				waiter.Process = c.second
 				first := g.open(c.spec, g.server, holder).holds(write, mine)
 				second := g.open(c.spec, g.server, waiter).start(yours)
+
 				var got outcome
 				if c.waits {
 					<-waiting.Reached()
 				} else {
 					got = <-second
 				}
+
 				write.Open()
 				if r := <-first; r.err != nil || r.receipt.Retries > 0 == c.waits {
 					g.Errorf("the first purchase: %d aborts, %v", r.receipt.Retries, r.err)
 				}
+
 				if c.waits {
 					got = <-second
 				}
 				if got.err != nil || got.receipt.Retries > 0 || c.waits && got.receipt.LockWait == 0 {
-					g.Errorf("the second purchase: %+v, %v; want no abort, and a wait: %t", got.receipt, got.err, c.waits)
+					g.Errorf("the second purchase: %+v, %v; want no abort, and a wait: %t",
+						got.receipt, got.err, c.waits)
 				}
 				g.sound(0, 0)
 			})
@@ -127,9 +140,11 @@ func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
-				order, gate := g.offer(0), step.Hold(step.BeforeWrite)
+				order := g.offer(0)
+				gate := step.Hold(step.BeforeWrite)
 				held := g.held(c.spec, gate, order)
 				g.must(c.change(g, order))
+
 				gate.Open()
 				if got := <-held; !errors.Is(got.err, c.want) || got.receipt.Retries != c.retries {
 					g.Errorf("%d aborts, %v; want %d, %v", got.receipt.Retries, got.err, c.retries, c.want)
@@ -172,7 +187,8 @@ func TestWatchCountsAborts(t *testing.T) {
 	}, func(g *fixture, spec string, c given) {
 		r, err := g.worker(spec, g.disturb(c.aborts, g.touchBuyer)).purchase(g.offer(0))
 		if !errors.Is(err, c.want) || r.Retries != c.aborts || r.Thrown == 0 {
-			g.Errorf("purchase: %d retries, %s thrown away, %v; want %d, %v", r.Retries, r.Thrown, err, c.aborts, c.want)
+			g.Errorf("purchase: %d retries, %s thrown away, %v; want %d, %v",
+				r.Retries, r.Thrown, err, c.aborts, c.want)
 		}
 		r, err = g.worker(spec, g.disturb(c.aborts, g.touchInventory)).list(g.listing(1))
 		if !errors.Is(err, c.want) || r.Retries != c.aborts {

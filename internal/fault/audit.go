@@ -118,7 +118,8 @@ func (s *setup) wrongAnswers(after market.Snapshot) (wrong []verify.Violation) {
 		case yes && owner != o.Buyer:
 			find(verify.ToldYes, "the buyer was told that it bought the item, and neither paid nor has it")
 		case !explained[o] && owner == o.Buyer:
-			find(verify.ToldNo, "the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
+			find(verify.ToldNo,
+				"the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
 		}
 
 		switch before := bought[o.Item]; {

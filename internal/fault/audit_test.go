@@ -25,7 +25,8 @@ type books struct {
 
 // order notes the outcome of a buyer's order of the first item.
 func (b books) order(buyer market.UserID, o OpResult) {
-	buy := command{Do: doBuy, Order: market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}}
+	order := market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}
+	buy := command{Do: doBuy, Order: order}
 	b.operations = append(b.operations, &operation{command: buy, done: true, outcome: o})
 }
 
@@ -66,29 +67,71 @@ func TestAudit(t *testing.T) {
 		want   verify.Harm
 	}{
 		{"nothing happened", func(books) {}, verify.NoHarm},
-		{"a sale", func(b books) { b.sale(2); b.order(2, applied) }, verify.NoHarm},
-		{"a sale whose reply was lost", func(b books) { b.sale(2); b.order(2, lost) }, verify.NoHarm},
-		{"a lost order that did not arrive", func(b books) { b.order(2, lost) }, verify.NoHarm},
+		// Each does to the market what its clients have done, and notes what they were told.
+		{"a sale", func(b books) {
+			b.sale(2)
+			b.order(2, applied)
+		}, verify.NoHarm},
+		// A client whose reply was lost does not know.
+		{"a sale whose reply was lost", func(b books) {
+			b.sale(2)
+			b.order(2, lost)
+		}, verify.NoHarm},
+		{"a lost order that did not arrive", func(b books) {
+			b.order(2, lost)
+		}, verify.NoHarm},
 		{
 			"a lost order, and one that was applied",
-			func(b books) { b.sale(2); b.order(2, lost); b.order(2, applied) }, verify.NoHarm,
+			func(b books) {
+				b.sale(2)
+				b.order(2, lost)
+				b.order(2, applied)
+			}, verify.NoHarm,
 		},
-		{"a refused order", func(b books) { b.sale(2); b.order(2, applied); b.order(3, refused) }, verify.NoHarm},
+		{"a refused order", func(b books) {
+			b.sale(2)
+			b.order(2, applied)
+			b.order(3, refused)
+		}, verify.NoHarm},
 		{
 			"two buyers have it",
-			func(b books) { b.sale(2); b.sale(3); b.order(2, applied); b.order(3, applied) }, verify.SoldTwice,
+			func(b books) {
+				b.sale(2)
+				b.sale(3)
+				b.order(2, applied)
+				b.order(3, applied)
+			}, verify.SoldTwice,
 		},
-		{"bought, and still for sale", func(b books) { b.give(2) }, verify.SoldTwice},
-		{"coins from nowhere", func(b books) { b.coins(2, 1) }, verify.CoinsMade},
-		{"coins vanished", func(b books) { b.coins(2, -1) }, verify.CoinsLost},
-		{"paid twice", func(b books) { b.sale(2); b.sale(2); b.order(2, applied) }, verify.ChargedTwice},
+		{"bought, and still for sale", func(b books) {
+			b.give(2)
+		}, verify.SoldTwice},
+		{"coins from nowhere", func(b books) {
+			b.coins(2, 1)
+		}, verify.CoinsMade},
+		{"coins vanished", func(b books) {
+			b.coins(2, -1)
+		}, verify.CoinsLost},
+		{"paid twice", func(b books) {
+			b.sale(2)
+			b.sale(2)
+			b.order(2, applied)
+		}, verify.ChargedTwice},
 		{
 			"bought twice by one",
-			func(b books) { b.sale(2); b.sale(2); b.order(2, applied); b.order(2, applied) }, verify.ChargedTwice,
+			func(b books) {
+				b.sale(2)
+				b.sale(2)
+				b.order(2, applied)
+				b.order(2, applied)
+			}, verify.ChargedTwice,
 		},
 		{
 			"told twice, and paid for once",
-			func(b books) { b.sale(2); b.order(2, applied); b.order(2, applied) }, verify.ChargedTwice,
+			func(b books) {
+				b.sale(2)
+				b.order(2, applied)
+				b.order(2, applied)
+			}, verify.ChargedTwice,
 		},
 		{
 			"two are told, and one has it",
@@ -101,30 +144,60 @@ func TestAudit(t *testing.T) {
 			},
 			verify.SoldTwice,
 		},
-		{"paid, and told that it was refused", func(b books) { b.sale(2); b.order(2, refused) }, verify.ToldNo},
+		{"paid, and told that it was refused", func(b books) {
+			b.sale(2)
+			b.order(2, refused)
+		}, verify.ToldNo},
 		{
 			"paid once, told no after a lost reply",
-			func(b books) { b.sale(2); b.order(2, lost); b.order(2, refused) }, verify.NoHarm,
+			func(b books) {
+				b.sale(2)
+				b.order(2, lost)
+				b.order(2, refused)
+			}, verify.NoHarm,
 		},
-		{"told that it bought, and nothing moved", func(b books) { b.order(2, applied) }, verify.ToldYes},
-		{"two were told so, and nothing moved", func(b books) { b.order(2, applied); b.order(3, applied) }, verify.ToldYes},
-		{"told that it listed, and nothing moved", func(b books) { b.lists(applied) }, verify.ToldYes},
-		{"a refused listing", func(b books) { b.lists(refused) }, verify.NoHarm},
+		{"told that it bought, and nothing moved", func(b books) {
+			b.order(2, applied)
+		}, verify.ToldYes},
+		{"two were told so, and nothing moved", func(b books) {
+			b.order(2, applied)
+			b.order(3, applied)
+		}, verify.ToldYes},
+		{"told that it listed, and nothing moved", func(b books) {
+			b.lists(applied)
+		}, verify.ToldYes},
+		{"a refused listing", func(b books) {
+			b.lists(refused)
+		}, verify.NoHarm},
 		{
 			"paid for more than it had",
-			func(b books) { b.fund(2, price-1); b.sale(2); b.order(2, applied) }, verify.Overdrawn,
+			func(b books) {
+				b.fund(2, price-1)
+				b.sale(2)
+				b.order(2, applied)
+			}, verify.Overdrawn,
 		},
-		{"not paid", func(b books) { b.give(2); b.delist(); b.order(2, applied) }, verify.NotPaid},
-		{"items weigh more than coins", func(b books) { b.sale(2); b.give(3); b.coins(4, 1) }, verify.SoldTwice},
+		{"not paid", func(b books) {
+			b.give(2)
+			b.delist()
+			b.order(2, applied)
+		}, verify.NotPaid},
+		{"items weigh more than coins", func(b books) {
+			b.sale(2)
+			b.give(3)
+			b.coins(4, 1)
+		}, verify.SoldTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &setup{ctx: t.Context(), runner: r, scheme: scheme(t, "watch"), ttl: TTL}
 			var got verify.Harm
 			var why string
+
 			err := s.attempt(false, func() {
 				c.change(books{s, s.conn.Client})
 				got, why = s.audit()
 			})
+
 			if err != nil {
 				t.Fatal(err)
 			}

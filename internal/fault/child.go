@@ -189,6 +189,8 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	}
 	c.report(event{Ready: true})
 
+	// An operation runs beside this loop, held at the steps of its command, so that doGo and
+	// doFree can let it go on.
 	var working sync.WaitGroup
 	for {
 		var cmd command
@@ -204,7 +206,9 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		case doFree:
 			c.gate.Load().Open()
 		default:
-			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
+			c.gate.Store(step.HoldEach(func(at step.Name) {
+				c.report(event{At: at})
+			}, cmd.Hold...))
 			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}
@@ -218,7 +222,8 @@ func (c *child) observe(ctx context.Context, at step.Name) {
 func (c *child) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.Clock, e.Stood = c.clock.Load() > c.right, c.still.soFar()
+	e.Clock = c.clock.Load() > c.right
+	e.Stood = c.still.soFar()
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 
@@ -254,6 +259,7 @@ func (c *child) open(config clientConfig, catalogue strategies.Catalogue) {
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
 
+	// The child has the catalogue that its parent has, but for what belongs to this run.
 	if config.Once {
 		catalogue.Locks = withoutWaiting(catalogue.Locks)
 	}
@@ -263,16 +269,25 @@ func (c *child) open(config clientConfig, catalogue strategies.Catalogue) {
 	}
 	spec := must(catalogue.Parse(config.Scheme))
 	keys := must(market.NewKeys(config.Prefix))
-	to := func(e endpoint) redisconn.Dialer { return must(dialer(ctx, e, keys, config)) }
+	to := func(e endpoint) redisconn.Dialer {
+		return must(dialer(ctx, e, keys, config))
+	}
 
-	servers := connect.MarketServers{Market: to(config.Market), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd}
+	servers := connect.MarketServers{
+		Market:    to(config.Market),
+		ZooKeeper: config.ZooKeeper,
+		Etcd:      config.Etcd,
+	}
 	for _, m := range config.Masters {
 		servers.Masters = append(servers.Masters, to(m))
 	}
 	if config.Locks != nil {
 		servers.Locks = to(*config.Locks)
 	}
-	clock := func() time.Time { return c.now(config.wrongClock) }
+
+	clock := func() time.Time {
+		return c.now(config.wrongClock)
+	}
 	c.Opened = must(connect.Open(ctx, spec, servers, connect.Counters{}, strategies.Env{
 		ClientEnv: market.ClientEnv{Number: config.Number, Steps: c.observe, Now: clock},
 		Keys:      keys,

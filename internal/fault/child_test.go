@@ -25,7 +25,8 @@ func TestServeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := serve(strings.NewReader(c.in), &out, catalogue.Full())
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(out.String(), c.reports) {
+			said := strings.Contains(out.String(), c.reports)
+			if err == nil || !strings.Contains(err.Error(), c.says) || !said {
 				t.Errorf("it says %v and reports %q, want %q and %q", err, out.String(), c.says, c.reports)
 			}
 		})
@@ -66,19 +67,24 @@ func TestOnce(t *testing.T) {
 		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
 			s.config.Once = true
 			a, b := s.client("A"), s.client("B")
+
 			start := time.Now()
 			a.buyUntil(s.item(0), step.BeforeWrite)
 			b.buy(s.item(1))
 			held := b.ends().Reason
 			s.checkInTime(start)
+
 			a.finish()
+
 			b.buy(s.item(2))
 			then := b.ends()
 			if !then.Applied() {
 				fail(fmt.Errorf("%w: nobody is inside, and it is %s", errLate, then))
 			}
+
 			return observed{Harm: verify.NoHarm, Why: held + ", then " + then.String()}
 		}), scheme(t, name)})
+
 		if f.Verdict == verify.Unavailable {
 			testkit.Require(t, "zookeeper", f.Why)
 		}

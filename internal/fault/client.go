@@ -49,7 +49,12 @@ type operation struct {
 
 // client starts a client with an account of its own, which is ready when this returns.
 func (s *setup) client(name string) *client {
-	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
+	c := &client{
+		setup:   s,
+		name:    name,
+		account: seller + 1 + market.UserID(len(s.clients)),
+		events:  make(chan event, 16),
+	}
 	c.check(c.start(s.runner.folder))
 
 	go c.read()
@@ -71,12 +76,19 @@ const childEnv = "MARKETSIM_CHILD"
 func (c *client) start(folder *process.Folder) error {
 	program, errProgram := os.Executable()
 
+	// Errors are joined below, since all ends of pipes that were opened have to be closed.
 	childIn, in, errIn := os.Pipe()
 	out, childOut, errOut := os.Pipe()
-	c.in, c.out, c.send = in, out, json.NewEncoder(in)
+	c.in = in
+	c.out = out
+	c.send = json.NewEncoder(in)
 
 	c.process = &process.Process{
-		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
+		Program: program,
+		Folder:  folder,
+		Env:     append(os.Environ(), childEnv+"=1"),
+		Stdin:   childIn,
+		Stdout:  childOut,
 	}
 
 	err := errors.Join(errProgram, errIn, errOut)
@@ -142,7 +154,9 @@ func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 	return began
 }
 
-func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Breakpoint) verify.KeptOut {
+func (c *client) keptFrom(
+	item market.ItemID, lease time.Time, hold ...step.Breakpoint) verify.KeptOut {
+
 	c.buy(item, hold...)
 	return c.setup.keptOut(c, lease)
 }
@@ -302,7 +316,8 @@ func (c *client) getsIn(within time.Duration) bool {
 			c.setup.wait(pollEvery)
 			before := *c.op
 			c.begin(before.command)
-			c.op.gaveUp, c.op.began = before.gaveUp+1, before.began
+			c.op.gaveUp = before.gaveUp + 1
+			c.op.began = before.began
 
 		default:
 			return ok
@@ -326,7 +341,8 @@ func (c *client) next(within time.Duration) (event, bool) {
 			c.check(errors.New(e.Error))
 		}
 
-		c.at, c.readsClock = e.At, e.Clock
+		c.at = e.At
+		c.readsClock = e.Clock
 		c.note(e)
 		return e, true
 	case <-time.After(within):
@@ -343,7 +359,8 @@ func (c *client) note(e event) {
 		c.stood = max(c.stood, e.Stood)
 	}
 	if e.Done != nil {
-		c.op.done, c.op.outcome = true, *e.Done
+		c.op.done = true
+		c.op.outcome = *e.Done
 	}
 }
 
@@ -379,7 +396,8 @@ func (c *client) end() (err error) {
 		c.note(e)
 	}
 	if c.op != nil && !c.op.done {
-		c.op.done, c.op.outcome = true, OpResult{Error: "its client was killed"}
+		c.op.done = true
+		c.op.outcome = OpResult{Error: "its client was killed"}
 	}
 	return err
 }

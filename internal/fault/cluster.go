@@ -20,8 +20,11 @@ import (
 // for: each starts one, which takes seconds.
 func Scenarios() []Scenario {
 	return append(DefaultScenarios(), Scenario{
-		Name: "master-promoted", Title: "the market's master dies, and a replica that lags behind is promoted",
-		Needs: "redis-server, redis-cli, Unix signals", OnCluster: true, run: masterPromoted,
+		Name:      "master-promoted",
+		Title:     "the market's master dies, and a replica that lags behind is promoted",
+		Needs:     "redis-server, redis-cli, Unix signals",
+		OnCluster: true,
+		run:       masterPromoted,
 	}, slotMove())
 }
 
@@ -114,7 +117,8 @@ func (s *setup) concludeGone(replica int) observed {
 	check(process.Await(s.ctx, pollEvery, func() error {
 		master, err := s.cluster.Master(s.ctx, s.keys.Market())
 		if err == nil && master != replica {
-			err = fmt.Errorf("%s has not taken the place of %s", s.cluster.Addrs()[replica], s.cluster.Addrs()[master])
+			addrs := s.cluster.Addrs()
+			err = fmt.Errorf("%s has not taken the place of %s", addrs[replica], addrs[master])
 		}
 		if err == nil {
 			s.conn, err = s.server.Dialer(s.keys.Market()).Dial(s.ctx)

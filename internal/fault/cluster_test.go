@@ -21,19 +21,24 @@ func TestClusterFaults(t *testing.T) {
 		t.Skip("it starts a cluster for each strategy: set MARKETSIM_FAULTS=all")
 	}
 	t.Parallel()
+
 	var schemes []Scheme
 	for _, name := range []string{"lua", "fine", "watch", "lua:replicas=1"} {
 		schemes = append(schemes, scheme(t, name))
 	}
+
 	cells := cross([]Scenario{named(t, "master-promoted")}, schemes)
 	cells = append(cells, cross([]Scenario{named(t, "slot-move")}, schemes[:3])...)
 	found := testkit.Must(startRunner(t).run(t.Context(), cells, Parallel, nil))(t)
+
 	page := readPage(t, "failover.md")
 	for _, f := range found {
 		if f.Verdict == verify.Unavailable {
 			testkit.Require(t, "redis", f.Why)
 		}
-		said := regexp.MustCompile("(?m)^\\| `" + f.Scenario + "`: [^|]+ \\| " + regexp.QuoteMeta(goneInWords(f)) + " \\|$")
+
+		row := "(?m)^\\| `" + f.Scenario + "`: [^|]+ \\| " + regexp.QuoteMeta(goneInWords(f)) + " \\|$"
+		said := regexp.MustCompile(row)
 		if !said.MatchString(page) {
 			t.Errorf("the table in docs/failover.md does not say of %s: %s\nfound with %s: %+v",
 				f.Scenario, goneInWords(f), f.Subject, f)
@@ -50,6 +55,7 @@ func TestClusterFaults(t *testing.T) {
 		if f.Verdict != verdictOfGone(f.Gone) || served == waits {
 			t.Errorf("%s with %s: %+v", f.Scenario, f.Subject, f)
 		}
+
 		if f.Broken != "" {
 			t.Errorf("%s with %s breaks a promise: %s", f.Scenario, f.Subject, f.Broken)
 		}
@@ -77,23 +83,28 @@ func readPage(t *testing.T, name string) string {
 // them, or all with MARKETSIM_FAULTS=all.
 func TestFindingsOnCluster(t *testing.T) {
 	t.Parallel()
-	scenarios, subjects := []string{"pause", "lost-reply", "cut"}, []string{"watch", "lua", "set-px:write=fused"}
+	scenarios := []string{"pause", "lost-reply", "cut"}
+	subjects := []string{"watch", "lua", "set-px:write=fused"}
 	if os.Getenv("MARKETSIM_FAULTS") == "all" {
-		scenarios, subjects = nil, append(subjects, "coarse", "set-px")
+		scenarios = nil
+		subjects = append(subjects, "coarse", "set-px")
 		for _, sc := range DefaultScenarios() {
 			if sc.Needs == "" || sc.Needs == "Unix signals" { // it harms no server
 				scenarios = append(scenarios, sc.Name)
 			}
 		}
 	}
+
 	chosen := testkit.Must(ScenariosNamed(scenarios...))(t)
 	schemes := testkit.Must(Schemes(catalogue.Full(), subjects...))(t)
+
 	runner := testkit.Must(newRunner(testkit.Cluster(t).Server))(t)
 	t.Cleanup(func() {
 		if err := runner.Close(); err != nil {
 			t.Errorf("close the runner: %v", err)
 		}
 	})
+
 	cells := cross(chosen, schemes)
 	compare(t, runner, storedTable(t), cells)
 	t.Logf("%d findings", len(cells))

@@ -13,19 +13,30 @@ import (
 // severalClients are scenarios in which nothing fails: clients do what they are
 // meant to, and yet it goes wrong.
 var severalClients = []Scenario{{
-	Name: "mixed", Needs: "Unix signals", Applies: sharesKeys, run: mixed,
-	Title: "half of the clients use setnx on the same keys (beside setnx: setnx-expire; beside a fence: none)",
+	Name: "mixed",
+	Title: "half of the clients use setnx on the same keys " +
+		"(beside setnx: setnx-expire; beside a fence: none)",
+	Needs:   "Unix signals",
+	Applies: sharesKeys,
+	run:     mixed,
 }, {
-	Name: "overdraft", Lease: restartLease, run: overdraft,
+	Name:  "overdraft",
 	Title: "two clients buy different items from one account, which holds enough for one of them",
+	Lease: restartLease,
+	run:   overdraft,
 }, {
-	Name:    "crossed",
-	Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
-	Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
+	Name: "crossed",
+	Title: "two clients want an item for one account, each holds one of the two locks, " +
+		"and somebody else comes",
+	Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"),
+	run:     crossed,
 }}
 
-var sharesKeys = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsNothing || s.fences() },
+var sharesKeys = only(Scheme.usesMarketKeys,
 	"its lock is no key of the market's Redis: nobody else uses it")
+
+// usesMarketKeys reports whether the scheme's lock is a key that others may take, too.
+func (s Scheme) usesMarketKeys() bool { return s.Lock.Needs == lock.NeedsNothing || s.fences() }
 
 func mixed(s *setup) observed {
 	other := must(s.scheme.neighbour())
@@ -106,9 +117,11 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 // outlast holds that of the two locks which never expires. It reports whether a waiter
 // of the other makes it expire.
 func outlast(s *setup, a, b *client, other Scheme) (how string, in bool) {
-	holder, waiter, from, to := b, a, s.scheme, other
+	holder, to := b, other
+	waiter, from := a, s.scheme
 	if !s.scheme.expires() {
-		holder, waiter, from, to = a, b, other, s.scheme
+		holder, to = a, s.scheme
+		waiter, from = b, other
 	}
 
 	holder.buyUntil(s.item(2), step.BeforeWrite)
@@ -117,7 +130,9 @@ func outlast(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder.finish()
 	waiter.finish()
 
-	return fmt.Sprintf("a waiter of %s gives the lock of %s an expiry, and gets in after that", from.Name, to.Name), in
+	how = fmt.Sprintf("a waiter of %s gives the lock of %s an expiry, and gets in after that",
+		from.Name, to.Name)
+	return how, in
 }
 
 func overdraft(s *setup) observed {
@@ -127,7 +142,9 @@ func overdraft(s *setup) observed {
 	a.buyUntil(s.item(0), step.BeforeWrite)
 	s.noteFault(true, "") // a has found enough coins, and b comes before it has spent them
 	b.buyBeside(s.item(1))
-	return s.conclude(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
+
+	why := fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish())
+	return s.conclude(verify.NotAsked, why)
 }
 
 // crossed holds one client between its two locks and lets another come as far as it can:
@@ -162,16 +179,25 @@ func crossed(s *setup) observed {
 	return s.conclude(kept, why)
 }
 
-var shared = lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
+var shared = lockThat(Scheme.shares, "it cannot be shared")
+
+func (s Scheme) shares() bool { return s.Lock.Shares }
 
 // readerFaults are scenarios in which readers share a lock and one of them
 // leaves, in time or late.
 var readerFaults = []Scenario{{
-	Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
-	Promise: "shared", Applies: shared, run: readerLeaves,
+	Name:    "reader-leaves",
+	Title:   "two readers share the lock; one leaves: is the other still protected from writers?",
+	Promise: "shared",
+	Applies: shared,
+	run:     readerLeaves,
 }, {
-	Name: "reader-late", Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
-	Title: "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
+	Name:    "reader-late",
+	Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
+	Promise: "owner-only release",
+	Needs:   "Unix signals",
+	Applies: shared,
+	run:     readerLate,
 }}
 
 func readerLeaves(s *setup) observed {
@@ -192,13 +218,15 @@ func readerLeaves(s *setup) observed {
 	}
 
 	beside := first || last || same
-	return s.concludeBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+	return s.concludeBeside(beside, verify.NotAsked, how,
+		"a writer waits for the last reader, whoever leaves first")
 }
 
 // besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports
 // whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaves int) bool {
-	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
+	readers := []*client{s.client("A"), s.client("B")}
+	writer := s.client("C")
 
 	start := readers[0].browseUntilAcquired(item)
 	// So that a lock that tells readers apart by their millisecond takes them for two.
@@ -222,6 +250,7 @@ func readerLate(s *setup) observed {
 	one.finish()
 
 	in := writer.comesBeside(s.item(0), start, two)
-	return s.concludeBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
+	return s.concludeBeside(in, verify.NotAsked,
+		"the late reader freed the other's entry: a writer enters beside it",
 		"the late reader frees its own entry only")
 }

@@ -12,21 +12,33 @@ import (
 
 // crashes are scenarios in which the holder of a lock dies.
 var crashes = []Scenario{{
-	Name: "crash-half-taken", Title: "the holder dies between SETNX and EXPIRE",
-	Promise: "survives a crash", Applies: needsLock, run: crashHalfTaken,
+	Name:    "crash-half-taken",
+	Title:   "the holder dies between SETNX and EXPIRE",
+	Promise: "survives a crash",
+	Applies: needsLock,
+	run:     crashHalfTaken,
 }, {
-	Name: "crash-holding", Title: "the holder dies in the critical section",
-	Promise: "survives a crash", run: crashHolding,
+	Name:    "crash-holding",
+	Title:   "the holder dies in the critical section",
+	Promise: "survives a crash",
+	run:     crashHolding,
 }, {
-	Name: "crash-waiting", Title: "two wait for the lock, and the first in line dies; then the holder releases",
-	Promise: "survives a crash", Applies: needsLock, run: crashWaiting,
+	Name:    "crash-waiting",
+	Title:   "two wait for the lock, and the first in line dies; then the holder releases",
+	Promise: "survives a crash",
+	Applies: needsLock,
+	run:     crashWaiting,
 }, {
-	Name:  "lottery",
-	Title: "instances try once each for the lock of the day's draw, the winner dies in the draw, and one comes late",
-	Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() },
+	Name: "lottery",
+	Title: "instances try once each for the lock of the day's draw, " +
+		"the winner dies in the draw, and one comes late",
+	Applies: lockThat(Scheme.asksApart,
 		"it takes its lock and reads in one request, and does not just try"),
 	run: lottery,
 }}
+
+// asksApart reports whether taking and releasing the lock are requests of their own.
+func (s Scheme) asksApart() bool { return !s.FusesLock() }
 
 func crashHalfTaken(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
@@ -97,7 +109,8 @@ func crashWaiting(s *setup) observed {
 	waited := time.Since(second.op.began)
 	switch {
 	case !in:
-		kept, why = s.classifyWait(second, second.op.began, in), "nobody gets in any more, though nobody holds the lock"
+		kept = s.classifyWait(second, second.op.began, in)
+		why = "nobody gets in any more, though nobody holds the lock"
 	case waited > s.ttl*7/20:
 		s.leases = waited.Seconds() / s.ttl.Seconds()
 		kept, why = verify.PassedOver, "the next in line waits, though nobody holds the lock"

@@ -10,31 +10,49 @@ import (
 
 // expiries are scenarios in which a lease ends before its holder is done.
 var expiries = []Scenario{{
-	Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
-	Needs: "Unix signals", run: func(s *setup) observed { return pauseHolder(s, s.client("A"), s.client("B")) },
-}, {
-	Name:    "pause-before-read",
-	Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
-	Promise: "notices loss", Needs: "Unix signals", Applies: needsLock,
+	Name:  "pause",
+	Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
+	Needs: "Unix signals",
 	run: func(s *setup) observed {
-		return overtake(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
+		return pauseHolder(s, s.client("A"), s.client("B"))
 	},
 }, {
-	Name:  "pause-half-taken",
-	Title: "the holder pauses between SETNX and EXPIRE for longer than the TTL that a waiter sets for it; then it wakes",
-	Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtake(s, (*client).takeHalf) },
+	Name: "pause-before-read",
+	Title: "the holder pauses past its TTL before it reads; " +
+		"it wakes while another has read and not yet written",
+	Promise: "notices loss",
+	Needs:   "Unix signals",
+	Applies: needsLock,
+	run: func(s *setup) observed {
+		return overtake(s, func(c *client, item market.ItemID) {
+			c.buyUntil(item, step.Acquired)
+		})
+	},
 }, {
-	Name:    "pause-release",
-	Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
-	Promise: "owner-only release", Needs: "Unix signals",
-	Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() }, "the transaction that writes releases its lock"),
+	Name: "pause-half-taken",
+	Title: "the holder pauses between SETNX and EXPIRE " +
+		"for longer than the TTL that a waiter sets for it; then it wakes",
+	Needs:   "Unix signals",
+	Applies: needsLock,
+	run: func(s *setup) observed {
+		return overtake(s, (*client).takeHalf)
+	},
+}, {
+	Name: "pause-release",
+	Title: "the holder pauses past its TTL, another takes over, " +
+		"the holder wakes and releases: whose lock goes?",
+	Promise: "owner-only release",
+	Needs:   "Unix signals",
+	Applies: lockThat(Scheme.asksApart, "the transaction that writes releases its lock"),
 	run: func(s *setup) observed {
 		return releaseLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
 	},
 }, {
 	Name:    "pause-in-release",
 	Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
-	Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
+	Promise: "owner-only release",
+	Needs:   "Unix signals",
+	Applies: needsLock,
 	run: func(s *setup) observed {
 		where := step.Breakpoint{At: step.Looked, After: step.BeforeRelease}
 		return releaseLate(s, where, s.client("A"), s.client("B"), s.client("C"))
@@ -44,14 +62,20 @@ var expiries = []Scenario{{
 	Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 	run: func(s *setup) observed {
 		watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
-		return takeOver(s, s.client("A"), s.client("B"), watched, func() { s.noteFault(true, "") }, func() {})
+		stuck := func() { s.noteFault(true, "") }
+		return takeOver(s, s.client("A"), s.client("B"), watched, stuck, func() {})
 	},
 }, {
-	Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
-	run: slowWork,
+	Name:  "slow-work",
+	Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
+	run:   slowWork,
 }, {
-	Name: "expired-race", Promise: "exclusive", Applies: needsLock, run: raceForIt,
-	Title: "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
+	Name: "expired-race",
+	Title: "several waiters race for a lock whose holder died " +
+		"(or, if it never expires, has released it)",
+	Promise: "exclusive",
+	Applies: needsLock,
+	run:     raceForIt,
 }}
 
 // pauseHolder is takeOver where the holder's process pauses.
@@ -61,7 +85,9 @@ func pauseHolder(s *setup, holder, other *client) observed {
 
 // takeOver suspends a buyer just before it writes, until another that wants the item
 // has got in, or for some time.
-func takeOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
+func takeOver(
+	s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
+
 	start := holder.buyUntil(s.item(0), step.BeforeWrite)
 	suspend()
 	other.buy(s.item(0))
@@ -148,6 +174,8 @@ func overtake(s *setup, take func(*client, market.ItemID)) observed {
 // meanwhile, and is held in its critical section; the seller wakes and releases; if that
 // was the buyer's lock, one more buyer gets in.
 func releaseLate(s *setup, where step.Breakpoint, a, b, c *client) observed {
+	// A listing, not a purchase: its lock is the item's, too, and the buyers then find the item
+	// for sale.
 	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
@@ -193,7 +221,8 @@ func raceForIt(s *setup) observed {
 	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
 	item := holder.listUntilRelease(0).Item
 	for _, w := range waiting {
-		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Breakpoint{At: step.Waiting, After: step.Looked})
+		refused := step.Breakpoint{At: step.Waiting, After: step.Looked}
+		w.buy(item, at(step.Looked), at(step.BeforeWrite), refused)
 	}
 
 	if s.scheme.expires() {
@@ -248,15 +277,30 @@ const clockError = 30 * time.Second
 
 // clocks are scenarios in which one client's clock is wrong.
 var clocks = []Scenario{{
-	Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewClock(s, clockError) },
+	Name:    "clock-ahead",
+	Title:   "one client's clock is 30 s ahead",
+	Promise: "clock-independent",
+	Applies: needsLock,
+	run: func(s *setup) observed {
+		return skewClock(s, clockError)
+	},
 }, {
-	Name: "clock-behind", Title: "one client's clock is 30 s behind",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewClock(s, -clockError) },
+	Name:    "clock-behind",
+	Title:   "one client's clock is 30 s behind",
+	Promise: "clock-independent",
+	Applies: needsLock,
+	run: func(s *setup) observed {
+		return skewClock(s, -clockError)
+	},
 }, {
-	Name:    "clock-set-back",
-	Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
-	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setClockBack(s, clockError) },
+	Name: "clock-set-back",
+	Title: "a client's clock is set back by 30 s while it takes its lock; " +
+		"it works for three TTLs, and writes",
+	Promise: "clock-independent",
+	Applies: needsLock,
+	run: func(s *setup) observed {
+		return setClockBack(s, clockError)
+	},
 }}
 
 // skewClock has the client with the wrong clock try the lock that another holds,
@@ -294,12 +338,14 @@ func (c *client) entersBeside(holder *client, item market.ItemID) bool {
 // that took and works past its lease.
 func setClockBack(s *setup, by time.Duration) observed {
 	b := s.client("B")
-	s.config.Clock, s.config.Right = -by, 1
+	s.config.Clock = -by
+	s.config.Right = 1
 	a := s.client("A")
 
 	a.buyUntil(s.item(0), step.Read)
 	if !a.readsClock { // whatever happens then is not the clock's doing
-		notApplicable("it does not read the clock once more when that has been set back, to know how long its lock is valid")
+		notApplicable("it does not read the clock once more when that has been set back, " +
+			"to know how long its lock is valid")
 	}
 
 	s.noteFault(true, "")

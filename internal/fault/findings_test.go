@@ -43,24 +43,32 @@ func compare(t *testing.T, runner *Runner, table *findings.FaultTable, cells []c
 	if err != nil {
 		t.Error(err)
 	}
+
 	for i, f := range found {
 		want := lookUp(t, table, cells[i])
 		for range 2 {
-			if same(f, want) || f.Verdict == verify.Unavailable || f.Verdict == verify.Stopped || harmedAnyTime(table, f, want) {
+			isDecided := same(f, want) || f.Verdict == verify.Unavailable || f.Verdict == verify.Stopped
+			if isDecided || harmedAnyTime(table, f, want) {
 				break
 			}
-			t.Logf("once more: %s with %s: found %s, %v leases (%s)", f.Scenario, f.Subject, answer(f), f.Leases, f.Why)
+
+			t.Logf("once more: %s with %s: found %s, %v leases (%s)",
+				f.Scenario, f.Subject, answer(f), f.Leases, f.Why)
 			f, err = runner.runCell(t.Context(), cells[i])
 			if err != nil {
 				t.Error(err)
 				break
 			}
 		}
+
 		switch {
 		case f.Verdict == verify.Unavailable:
-			t.Run(f.Scenario+"/"+f.Subject, func(t *testing.T) { lacks(t, cells[i], f.Why) })
+			t.Run(f.Scenario+"/"+f.Subject, func(t *testing.T) {
+				lacks(t, cells[i], f.Why)
+			})
 		case !same(f, want):
-			t.Errorf("%s with %s\nfound %s, %v leases (%s), breaking %q\nwant  %s, %v leases (%s), breaking %q",
+			t.Errorf("%s with %s\nfound %s, %v leases (%s), breaking %q\n"+
+				"want  %s, %v leases (%s), breaking %q",
 				f.Scenario, f.Subject,
 				answer(f), f.Leases, f.Why, f.Broken,
 				answer(want), want.Leases, want.Why, want.Broken)
@@ -181,12 +189,16 @@ func representative(t *testing.T, table *findings.FaultTable, cells []cell) (cho
 		}
 	}
 
-	harmed := func(f findings.Finding) string { return fmt.Sprint(f.Harm == "", f.Harm == verify.NoHarm) }
+	harmed := func(f findings.Finding) string {
+		return fmt.Sprint(f.Harm == "", f.Harm == verify.NoHarm)
+	}
 	for _, of := range table.Scenarios {
 		choose(byScenario[of.Name], harmed)
 	}
 	for _, of := range table.Scenarios {
-		given := func(c cell) bool { return shown[answer(lookUp(t, table, c))] }
+		given := func(c cell) bool {
+			return shown[answer(lookUp(t, table, c))]
+		}
 		choose(slices.DeleteFunc(byScenario[of.Name], given), answer)
 	}
 	return chosen

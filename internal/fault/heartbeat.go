@@ -84,7 +84,9 @@ func (s *setup) listenToMembers(ensemble *servers.Ensemble) {
 		return
 	}
 	for i, member := range ensemble.Members {
-		s.listen(member.Process, func(ctx context.Context) error { return ensemble.Ask(ctx, i) })
+		s.listen(member.Process, func(ctx context.Context) error {
+			return ensemble.Ask(ctx, i)
+		})
 	}
 }
 

@@ -54,7 +54,9 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	a := s.client("A")
 
 	a.buyToEnd(s.item(0)) // loads the scripts
-	names := s.record(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
+	names := s.record(proxies[0], func() {
+		a.buyUntil(s.item(offered-1), step.Acquired)
+	})
 	a.finish()
 
 	kept, why := verify.AtOnce, safe
@@ -76,7 +78,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		lease := a.buy(s.item(nth))
 		now, because := then(nth, a, b, lease, func() { s.spring(traps...) })
 		if longer(kept, now) != kept {
-			kept, why = now, because
+			kept = now
+			why = because
 		}
 	}
 
@@ -108,7 +111,9 @@ func lostRelease(s *setup) observed {
 	beside := false
 	kept := verify.AtOnce
 	for nth := 1; nth <= commands && kept != verify.NeverIn; nth++ {
-		loseNth := func() (sendAgain func()) { return lose(s, proxies, nth) }
+		loseNth := func() (sendAgain func()) {
+			return lose(s, proxies, nth)
+		}
 		in, now := releaseLost(s, nth, loseNth, a, b, c)
 		beside = beside || in
 		kept = longer(kept, now)

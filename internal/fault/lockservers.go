@@ -32,7 +32,11 @@ func (s *setup) locksApart() *backend.Server {
 // redis starts a Redis for locks, with a random password if none is given. As a
 // master it syncs a replica at once.
 func (s *setup) redis(password string, args ...string) *backend.Server {
-	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
+	local := backend.Local{
+		Password: password,
+		Args:     append(args, "--repl-diskless-sync-delay", "0"),
+	}
+	server, err := local.Start(s.ctx)
 	if err != nil {
 		fail(fmt.Errorf("a Redis for the locks: %w", err))
 	}
@@ -56,7 +60,8 @@ func (s *setup) limitMemory(policy string) []*backend.Server {
 func (s *setup) fillMemory(server *backend.Server) (makeRoom func()) {
 	conn := s.dial(server)
 	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
-	s.noteFault(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
+	oneMore := conn.Set(s.ctx, "one more", "", 0).Err()
+	s.noteFault(redis.HasErrorPrefix(oneMore, "OOM"), "the memory is not full")
 	return func() { check(conn.Del(s.ctx, "more").Err()) }
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,26 +45,34 @@ func (l liar) Purchase(ctx context.Context, _ market.Order) (market.Receipt, err
 func withQuiet() strategies.Catalogue {
 	c := catalogue.Full()
 	c.Strategies = append(c.Strategies, strategies.Strategy{
-		Name: "liar", New: func(env strategies.Env) (market.Purchaser, io.Closer, error) { return liar{env}, nil, nil },
+		Name: "liar", New: func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			return liar{env}, nil, nil
+		},
 	})
-	for _, kind := range c.Locks {
-		if kind.Name == "set-px" {
-			loud := kind.New
-			kind.Name = "quiet"
-			kind.New = func(env lock.Env) (lock.Locker, error) {
-				all := env.Steps
-				env.Steps = func(ctx context.Context, at step.Name) {
-					if at != step.Waiting {
-						all(ctx, at)
-					}
-				}
-				return loud(env)
-			}
-			c.Locks = append(c.Locks, kind)
-			break
-		}
-	}
+
+	at := slices.IndexFunc(c.Locks, func(k lock.Kind) bool {
+		return k.Name == "set-px"
+	})
+	quiet := c.Locks[at]
+	quiet.Name = "quiet"
+	quiet.New = withoutWaitingStep(quiet.New)
+	c.Locks = append(c.Locks, quiet)
 	return c
+}
+
+// withoutWaitingStep opens what open does, and keeps to itself that a worker waits.
+func withoutWaitingStep(
+	open func(lock.Env) (lock.Locker, error)) func(lock.Env) (lock.Locker, error) {
+
+	return func(env lock.Env) (lock.Locker, error) {
+		all := env.Steps
+		env.Steps = func(ctx context.Context, at step.Name) {
+			if at != step.Waiting {
+				all(ctx, at)
+			}
+		}
+		return open(env)
+	}
 }
 
 // startRunner starts a runner for the length of a test.
@@ -99,6 +108,7 @@ func children(t *testing.T) int {
 	if runtime.GOOS != "linux" {
 		testkit.Require(t, "proc", "child processes are counted on Linux only")
 	}
+
 	stats := testkit.Must(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	n := 0
 	for _, path := range stats {
@@ -106,6 +116,7 @@ func children(t *testing.T) int {
 		if err != nil {
 			continue // gone meanwhile
 		}
+
 		// pid (name) state parent ...; a name may hold anything
 		_, after, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
 		var state string
@@ -113,6 +124,7 @@ func children(t *testing.T) int {
 		if _, err := fmt.Sscan(after, &state, &parent); err != nil {
 			t.Fatal(err)
 		}
+
 		if parent == os.Getpid() {
 			n++
 		}

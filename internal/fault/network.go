@@ -12,43 +12,64 @@ import (
 
 // networkFaults are scenarios in which commands, replies or messages are lost or late.
 var networkFaults = []Scenario{{
-	Name: "lost-acquire", Title: "the reply to the command that takes the lock is lost",
-	Applies: needsLock, run: lostAcquireReply,
+	Name:    "lost-acquire",
+	Title:   "the reply to the command that takes the lock is lost",
+	Applies: needsLock,
+	run:     lostAcquireReply,
 }, {
-	Name: "resent-acquire", Applies: needsLock, run: resentAcquire,
-	Title: "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
+	Name:    "resent-acquire",
+	Title:   "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
+	Applies: needsLock,
+	run:     resentAcquire,
 }, {
-	Name: "lost-release", Applies: needsLock, run: lostRelease,
-	Title: "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
+	Name: "lost-release",
+	Title: "the reply to a command of the release is lost; " +
+		"the next one gets in, and the command is sent again",
+	Applies: needsLock,
+	run:     lostRelease,
 }, {
-	Name:    "lost-leave",
-	Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
-	Applies: only(func(s Scheme) bool { return s.value("entries") == "2" }, "it enters its lock once"), run: lostLeave,
+	Name: "lost-leave",
+	Title: "a holder that has entered twice leaves once; " +
+		"the reply is lost, it is sent again, and another tries",
+	Applies: only(Scheme.entersTwice, "it enters its lock once"),
+	run:     lostLeave,
 }, {
-	Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
-	run: lostWriteReply,
+	Name:  "lost-reply",
+	Title: "the reply to the write (EXEC) is lost, and the caller tries again",
+	run:   lostWriteReply,
 }, {
-	Name: "resent", run: resentWrite,
+	Name:  "resent",
 	Title: "the same with go-redis's default MaxRetries: the client sends the write again by itself",
+	run:   resentWrite,
 }, {
-	Name: "resent-late", run: resentLate,
+	Name:  "resent-late",
 	Title: "the write is delayed and sent again; the first copy arrives after the client's next purchase",
+	run:   resentLate,
 }, {
-	Name: "cut", Title: "the connection is cut in the middle of the purchase, before each of its writes",
-	run: cutMidPurchase,
+	Name:  "cut",
+	Title: "the connection is cut in the middle of the purchase, before each of its writes",
+	run:   cutMidPurchase,
 }, {
-	Name: "lost-message", Title: "the message that tells of the release is lost",
-	Applies: lockThat(func(s Scheme) bool { return strings.Contains(s.Lock.Wakes, "pub/sub") },
-		"no message tells its waiters"),
-	run: lostUnlockMessage,
+	Name:    "lost-message",
+	Title:   "the message that tells of the release is lost",
+	Applies: lockThat(Scheme.sendsMessages, "no message tells its waiters"),
+	run:     lostUnlockMessage,
 }, {
-	Name: "partition", run: partitionHeals,
-	Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
+	Name: "partition",
+	Title: "a partition cuts the holder off as it writes, another takes over, " +
+		"the partition heals and the write arrives",
+	run: partitionHeals,
 }, {
-	Name: "late-write", run: lateWrite,
+	Name: "late-write",
 	Title: "the write is on its way for longer than its client waits for the reply: another comes in, " +
 		"and then the write arrives",
+	run: lateWrite,
 }}
+
+func (s Scheme) entersTwice() bool { return s.value("entries") == "2" }
+
+// sendsMessages reports whether a release tells waiters, by a message that may be lost.
+func (s Scheme) sendsMessages() bool { return strings.Contains(s.Lock.Wakes, "pub/sub") }
 
 func lostWriteReply(s *setup) observed {
 	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
@@ -69,7 +90,8 @@ func resentWrite(s *setup) observed {
 // resentLate holds the first command of a write until the client has sent it
 // again and bought something else.
 func resentLate(s *setup) observed {
-	s.config.Resend, s.config.Patience = true, s.ttl/4
+	s.config.Resend = true
+	s.config.Patience = s.ttl / 4
 	proxy := s.marketProxy()
 	a := s.client("A")
 	sent(proxy, 0, func() { a.buyToEnd(s.item(0)) }) // loads the scripts

@@ -72,10 +72,15 @@ func newRunner(server *backend.Server) (*Runner, error) {
 // modules whose code the schemes are.
 func (r *Runner) Identify(ctx context.Context, m *findings.FaultManifest, schemes []Scheme) error {
 	info, err := r.Market.Info(ctx)
-	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
+	m.Backend = string(r.Market.Name)
+	m.Server = info.Product
+	m.ServerVersion = info.Version
+
 	m.Libraries = map[string]string{}
 	for path, version := range backend.Modules() {
-		isLock := func(s Scheme) bool { return s.TakesLock() && strings.HasPrefix(s.Lock.Source, path) }
+		isLock := func(s Scheme) bool {
+			return s.TakesLock() && strings.HasPrefix(s.Lock.Source, path)
+		}
 		if path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
 			m.Libraries[path] = version
 		}
@@ -134,7 +139,7 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
 		for _, s := range schemes {
-			cells = append(cells, cell{sc, s})
+			cells = append(cells, cell{scenario: sc, scheme: s})
 		}
 	}
 	return cells
@@ -144,16 +149,27 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 // stopped, in the order given.
 func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings.FaultTable {
 	res := &findings.FaultTable{
-		Schema: findings.FaultSchema, Status: stored.Incomplete, Findings: []findings.Finding{},
-		Manifest: findings.FaultManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+		Schema:   findings.FaultSchema,
+		Status:   stored.Incomplete,
+		Findings: []findings.Finding{},
+		Manifest: findings.FaultManifest{
+			Version: version,
+			Go:      runtime.Version(),
+			OS:      runtime.GOOS + "/" + runtime.GOARCH,
+		},
 	}
 
+	// Run overwrites each with what it finds. What it does not come to stays as it is here.
 	for _, c := range cross(scenarios, schemes) {
 		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
 
 	for _, sc := range scenarios {
-		res.Scenarios = append(res.Scenarios, findings.ScenarioInfo{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
+		res.Scenarios = append(res.Scenarios, findings.ScenarioInfo{
+			Name:    sc.Name,
+			Title:   sc.Title,
+			Promise: sc.Promise,
+		})
 	}
 
 	for _, s := range schemes {
@@ -167,7 +183,8 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings
 // When the environment fails or the context ends, Run returns why, and the findings
 // that are missing stay stopped.
 func (r *Runner) Run(
-	ctx context.Context, res *findings.FaultTable, scenarios []Scenario, schemes []Scheme, found func(findings.Finding),
+	ctx context.Context, res *findings.FaultTable, scenarios []Scenario, schemes []Scheme,
+	found func(findings.Finding),
 ) error {
 	var missing []cell
 	var places []*findings.Finding // of the missing cells
@@ -277,7 +294,8 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		switch {
 		case errors.Is(err, errLate), maySpeakYet:
 		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
-			before, err = o, errLate
+			before = o
+			err = errLate
 		default:
 			return o, err
 		}
@@ -307,7 +325,8 @@ func (s *setup) play(sc Scenario) (o observed, err error) {
 // longestStill is what stood still longest: the machine with this process, or a client or
 // a server that was stopped alone.
 func (s *setup) longestStill(machine time.Duration) (what string, stood time.Duration) {
-	what, stood = "the machine", machine
+	what = "the machine"
+	stood = machine
 	for _, client := range s.clients {
 		stood = max(stood, client.stood)
 	}
@@ -333,6 +352,7 @@ type stillness struct {
 
 func watchStillness(every time.Duration) *stillness {
 	s := &stillness{every: every, over: make(chan struct{}), last: time.Now()}
+
 	go func() {
 		for ticks := time.Tick(every); ; {
 			select {
@@ -343,6 +363,7 @@ func watchStillness(every time.Duration) *stillness {
 			}
 		}
 	}()
+
 	return s
 }
 
@@ -350,8 +371,10 @@ func watchStillness(every time.Duration) *stillness {
 func (s *stillness) soFar() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	now := time.Now()
-	s.longest, s.last = max(s.longest, now.Sub(s.last)-s.every), now
+	s.longest = max(s.longest, now.Sub(s.last)-s.every)
+	s.last = now
 	return s.longest
 }
 

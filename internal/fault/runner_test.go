@@ -51,10 +51,12 @@ func TestNothingArrived(t *testing.T) {
 			s.spring(trap)
 		},
 	} {
+
 		forgets := Scenario{Name: "forgets", run: func(s *setup) observed {
 			run(s)
 			return s.conclude(verify.NotAsked, "it is safe")
 		}}
+
 		f, err := r.runCell(t.Context(), cell{forgets, scheme(t, "watch")})
 		if err != nil || f.Verdict != verify.NotApplicable || f.Why != why {
 			t.Errorf("%+v, %v; want not applicable, because %q", f, err, why)
@@ -77,7 +79,10 @@ func TestLateRunsAreRepeated(t *testing.T) {
 		late, runs int
 		why        error
 	}{
-		{0, 1, nil}, {attempts - 1, attempts, errLate}, {attempts, attempts, errLate}, {1, 2, clusterDown{}},
+		{0, 1, nil},
+		{attempts - 1, attempts, errLate},
+		{attempts, attempts, errLate},
+		{1, 2, clusterDown{}},
 	} {
 		runs := 0
 		f, err := r.runCell(t.Context(), cell{withLeases(time.Minute, func(s *setup) observed {
@@ -88,6 +93,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 			}
 			return observed{Harm: verify.NoHarm, Why: "in time"}
 		}), scheme(t, "watch")})
+
 		if runs != c.runs {
 			t.Errorf("late %d times, run %d times, want %d", c.late, runs, c.runs)
 		}
@@ -134,7 +140,8 @@ func TestSchemeThatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), nobody})
-	if err == nil || !strings.Contains(err.Error(), `unknown lock "nobody"`) || f.Verdict != verify.Stopped {
+	says := `unknown lock "nobody"`
+	if err == nil || !strings.Contains(err.Error(), says) || f.Verdict != verify.Stopped {
 		t.Errorf("%+v, %v; want the child's own words", f, err)
 	}
 }
@@ -180,11 +187,14 @@ func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 // TestClientThatIsRefusedLate: an operation that was given up before anything was sent
 // tells of the machine, and is made again.
 func TestClientThatIsRefusedLate(t *testing.T) {
-	c := &client{name: "A", op: &operation{done: true, outcome: OpResult{Reason: "not_sent", Error: "no time"}}}
+	failed := OpResult{Reason: "not_sent", Error: "no time"}
+	c := &client{name: "A", op: &operation{done: true, outcome: failed}}
 	c.setup = &setup{ctx: t.Context()}
 	c.events = make(chan event, 1)
 	c.events <- event{Done: &c.op.outcome}
-	if err := guard(func() { c.awaitStep(step.BeforeWrite) }); !errors.Is(err, errLate) {
+	if err := guard(func() {
+		c.awaitStep(step.BeforeWrite)
+	}); !errors.Is(err, errLate) {
 		t.Errorf("%v, want errLate", err)
 	}
 }
@@ -197,7 +207,8 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 		return observed{Harm: verify.SoldTwice, Why: ""}
 	})
 	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
-	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+process.ErrUnavailable.Error() {
+	why := "no such thing: " + process.ErrUnavailable.Error()
+	if err != nil || f.Verdict != verify.Unavailable || f.Why != why {
 		t.Errorf("%+v, %v; want not played, and why in one line", f, err)
 	}
 }
@@ -205,8 +216,14 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 // TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
 func TestRunEndsWithTheFirstFailure(t *testing.T) {
 	errFire := errors.New("fire")
-	fails := custom(func(s *setup) observed { fail(errFire); return observed{Harm: verify.NoHarm, Why: ""} })
-	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
+	fails := custom(func(s *setup) observed {
+		fail(errFire)
+		return observed{Harm: verify.NoHarm, Why: ""}
+	})
+	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string {
+		return "never"
+	}}
+
 	var reported []findings.Finding
 	schemes := []Scheme{scheme(t, "watch")}
 	res := NewResult("", []Scenario{inapplicable, fails}, schemes)
@@ -240,7 +257,10 @@ func TestBrokenPromise(t *testing.T) {
 		{"exclusive", promising, verify.NotApplicable, ""},
 		{"exclusive", promising, verify.Unavailable, ""},
 		{"exclusive", lock.Promises{}, verify.Verdict(verify.SoldTwice), ""},
-		{"survives node loss", lock.Promises{SurvivesNodeLoss: true}, verify.Failing, "survives node loss"},
+		{
+			"survives node loss", lock.Promises{SurvivesNodeLoss: true},
+			verify.Failing, "survives node loss",
+		},
 		{"fair", promising, verify.Verdict(verify.SoldTwice), ""},
 		{"", promising, verify.Verdict(verify.SoldTwice), ""},
 	} {
@@ -256,19 +276,23 @@ func TestCancelledRun(t *testing.T) {
 	before := children(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+
 	f, err := r.runCell(ctx, cell{custom(func(s *setup) observed {
 		a, b := s.client("A"), s.client("B")
 		for _, x := range []*client{a, b} {
 			x.buyUntil(s.item(0), step.BeforeWrite)
 		}
+
 		a.pause()
 		if n := children(t) - before; n != 2 {
 			t.Errorf("%d child processes, want 2", n)
 		}
+
 		cancel()
 		s.wait(clientTimeout)
 		return observed{Harm: verify.SoldTwice, Why: "nobody waited"}
 	}), scheme(t, "watch")})
+
 	if !errors.Is(err, context.Canceled) || f.Verdict != verify.Stopped {
 		t.Errorf("%+v, %v; want context.Canceled", f, err)
 	}
@@ -281,8 +305,11 @@ func TestCancelledRun(t *testing.T) {
 // afterwards. Goroutines are looked for after all tests.
 func TestNothingIsLeft(t *testing.T) {
 	r := nothingLeft(t)
-	scenarios := []Scenario{named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead")}
-	found, err := r.run(t.Context(), cross(scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}), Parallel, nil)
+	scenarios := []Scenario{
+		named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead"),
+	}
+	cells := cross(scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")})
+	found, err := r.run(t.Context(), cells, Parallel, nil)
 	if err != nil || len(found) != 6 {
 		t.Errorf("%v, %v", found, err)
 	}

@@ -60,7 +60,8 @@ func longer(a, b verify.KeptOut) verify.KeptOut {
 // DefaultScenarios lists the scenarios that run if none is named, in the order in which
 // they are shown.
 func DefaultScenarios() []Scenario {
-	return slices.Concat(crashes, expiries, clocks, networkFaults, serverFaults, readerFaults, severalClients)
+	return slices.Concat(
+		crashes, expiries, clocks, networkFaults, serverFaults, readerFaults, severalClients)
 }
 
 // ErrScenario is returned, wrapped, for a name that no scenario has. The
@@ -71,7 +72,9 @@ var ErrScenario = errors.New("invalid scenario")
 // The error wraps ErrScenario.
 func ScenariosNamed(names ...string) ([]Scenario, error) {
 	all := Scenarios()
-	known := wording.Names(all, func(sc Scenario) string { return sc.Name })
+	known := wording.Names(all, func(sc Scenario) string {
+		return sc.Name
+	})
 	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {
@@ -141,7 +144,9 @@ var needsLock = only(Scheme.TakesLock, "it takes no lock of marketsim's")
 
 // lockThat is only for schemes with a lock, too.
 func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {
-	return func(s Scheme) string { return cmp.Or(needsLock(s), only(is, otherwise)(s)) }
+	return func(s Scheme) string {
+		return cmp.Or(needsLock(s), only(is, otherwise)(s))
+	}
 }
 
 // TTL is how long leases last in scenarios, which often wait for one to end: long beside
@@ -177,7 +182,9 @@ func SchemeOf(c strategies.Catalogue, name string) (Scheme, error) {
 // Schemes returns the schemes of these names, each once, in the order given. The
 // error wraps strategies.ErrSpec.
 func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
-	return each(names, func(name string) (Scheme, error) { return SchemeOf(c, name) })
+	return each(names, func(name string) (Scheme, error) {
+		return SchemeOf(c, name)
+	})
 }
 
 const locksUnder = "fine" // the strategy of a lock that is named without one
@@ -214,6 +221,7 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	if slices.Contains(c.StrategyNames(), name) { // which may have a colon
 		return c.Parse(name)
 	}
+
 	known := slices.Concat(c.StrategyNames(), c.LockNames())
 	head, _, _ := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	switch at := slices.Index(known, head); {
@@ -233,7 +241,8 @@ func checkFree(spec strategies.Spec) error {
 		value, _ := spec.Value(p.Name)
 		given := value != p.Default
 		if given && (p.Role == param.Lease || p.Role == param.Timeout) {
-			return fmt.Errorf("the scenarios set %s themselves (leases of %s, time-outs of two): leave it out", p.Name, TTL)
+			return fmt.Errorf("the scenarios set %s themselves (leases of %s, time-outs of two): "+
+				"leave it out", p.Name, TTL)
 		}
 	}
 	if lease, given := spec.Value("lease"); given && lease != "none" && lease != TTL.String() {
@@ -279,7 +288,9 @@ func (s Scheme) withLease(d time.Duration) (Scheme, error) {
 func (s Scheme) TakesLock() bool { return s.Lock.Name != "" }
 
 func (s Scheme) expires() bool {
-	return slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return p.Role == param.Lease })
+	return slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool {
+		return p.Role == param.Lease
+	})
 }
 
 // fences reports whether the market refuses the writes of the scheme's former holders.

@@ -17,11 +17,13 @@ import (
 
 func TestNamed(t *testing.T) {
 	chosen, err := ScenariosNamed("pause", "crash-holding", "pause")
-	if err != nil || len(chosen) != 2 || chosen[0].Name != "pause" || chosen[1].Name != "crash-holding" {
+	named := len(chosen) == 2 && chosen[0].Name == "pause" && chosen[1].Name == "crash-holding"
+	if err != nil || !named {
 		t.Errorf("%v, %v; want pause and crash-holding", chosen, err)
 	}
 	_, err = ScenariosNamed("pause", "crash-holdin")
-	if !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), `did you mean "crash-holding"?`) {
+	const says = `did you mean "crash-holding"?`
+	if !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v, want ErrScenario with a suggestion", err)
 	}
 }
@@ -83,16 +85,20 @@ func everything(t *testing.T) ([]Scenario, []Scheme) {
 func TestTableHasEverything(t *testing.T) {
 	scenarios, schemes := everything(t)
 	const again = "make the table again with 'go generate ./results'"
-	want, stored := NewResult("", scenarios, schemes), storedTable(t)
+
+	want := NewResult("", scenarios, schemes)
+	stored := storedTable(t)
 	if stored.Status != "complete" {
 		t.Errorf("the table is %s; %s", stored.Status, again)
 	}
+
 	if !slices.Equal(stored.Scenarios, want.Scenarios) {
 		t.Errorf("the table has the scenarios\n%v\nwant\n%v\n%s", stored.Scenarios, want.Scenarios, again)
 	}
 	if !slices.Equal(stored.Subjects, want.Subjects) {
 		t.Errorf("the table has the subjects\n%v\nwant\n%v\n%s", stored.Subjects, want.Subjects, again)
 	}
+
 	for _, f := range stored.Findings {
 		if f.Verdict == verify.Unavailable || f.Why == "" {
 			t.Errorf("%s with %s: %s (%q); %s", f.Scenario, f.Subject, f.Verdict, f.Why, again)
@@ -174,10 +180,12 @@ func TestUnsafeIsCaught(t *testing.T) {
 // found in each scenario that can happen to it.
 func TestLiarIsCaught(t *testing.T) {
 	t.Parallel()
-	found, err := startRunner(t).run(t.Context(), cross(DefaultScenarios(), []Scheme{scheme(t, "liar")}), Parallel, nil)
+	cells := cross(DefaultScenarios(), []Scheme{scheme(t, "liar")})
+	found, err := startRunner(t).run(t.Context(), cells, Parallel, nil)
 	if err != nil {
 		t.Error(err)
 	}
+
 	played := 0
 	for _, f := range found {
 		if f.Verdict == verify.NotApplicable {
@@ -188,6 +196,7 @@ func TestLiarIsCaught(t *testing.T) {
 			t.Errorf("%s: %+v", f.Scenario, f)
 		}
 	}
+
 	if played < 8 {
 		t.Errorf("only %d scenarios were played", played)
 	}
@@ -234,8 +243,11 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		of := func(subject string) verify.Verdict {
 			return lookUp(t, table, cell{Scenario{Name: c.scenario}, Scheme{Name: subject}}).Verdict
 		}
-		if flawed, sound := of(c.flawed), of(c.sound); flawed != c.want || sound == c.want || sound.Harm() {
-			t.Errorf("%s: %s was %s, want %s; %s was %s", c.scenario, c.flawed, flawed, c.want, c.sound, sound)
+		flawed := of(c.flawed)
+		sound := of(c.sound)
+		if flawed != c.want || sound == c.want || sound.Harm() {
+			t.Errorf("%s: %s was %s, want %s; %s was %s",
+				c.scenario, c.flawed, flawed, c.want, c.sound, sound)
 		}
 	}
 }

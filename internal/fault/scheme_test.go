@@ -16,22 +16,33 @@ import (
 func TestNewSchemesAreRun(t *testing.T) {
 	c := catalogue.Full()
 	before := SchemeNames(c)
+
 	c.Strategies = append(c.Strategies, strategies.Strategy{
-		Name: "new-strategy", Variants: func(strategies.Catalogue) []string { return []string{"new-strategy:fast=yes"} },
+		Name: "new-strategy",
+		Variants: func(strategies.Catalogue) []string {
+			return []string{"new-strategy:fast=yes"}
+		},
 	})
 	c.Locks = append(c.Locks, lock.Kind{
-		Name: "new-lock", Variants: []string{":poll=1ms", "+watchdog"}, Promises: lock.Promises{Fenced: true},
+		Name:     "new-lock",
+		Variants: []string{":poll=1ms", "+watchdog"},
+		Promises: lock.Promises{Fenced: true},
 	})
+
 	after := SchemeNames(c)
 	for _, name := range []string{
 		"new-strategy", "new-strategy:fast=yes",
-		"new-lock", "new-lock:poll=1ms", "new-lock+watchdog", "new-lock:fencing=off", "new-lock:fencing=on",
+		"new-lock", "new-lock:poll=1ms", "new-lock+watchdog",
+		"new-lock:fencing=off", "new-lock:fencing=on",
 	} {
 		if slices.Contains(before, name) || !slices.Contains(after, name) {
 			t.Errorf("%s is not added", name)
 		}
-		after = slices.DeleteFunc(after, func(n string) bool { return n == name })
+		after = slices.DeleteFunc(after, func(n string) bool {
+			return n == name
+		})
 	}
+
 	if !slices.Equal(before, after) {
 		t.Errorf("the others changed to %v, want %v", after, before)
 	}
@@ -42,6 +53,7 @@ func TestSchemes(t *testing.T) {
 	if _, err := Schemes(c, SchemeNames(c)...); err != nil {
 		t.Errorf("the default names: %v", err)
 	}
+
 	for name, spec := range map[string]string{
 		"watch":              "watch",
 		"set-px":             "fine:set-px",
@@ -55,6 +67,7 @@ func TestSchemes(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s once", name, chosen, err, spec)
 		}
 	}
+
 	for name, says := range map[string]string{
 		"setxn":             `unknown lock or strategy "setxn"`,
 		"wathc":             `did you mean "watch"?`,
@@ -65,7 +78,8 @@ func TestSchemes(t *testing.T) {
 		"setnx+watchdog":    "cannot be renewed",
 		"set-px:expiry=xat": "expiry",
 	} {
-		if _, err := Schemes(c, name); !errors.Is(err, strategies.ErrSpec) || !strings.Contains(err.Error(), says) {
+		_, err := Schemes(c, name)
+		if !errors.Is(err, strategies.ErrSpec) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want ErrSpec that says %q", name, err, says)
 		}
 	}

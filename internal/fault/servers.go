@@ -24,47 +24,89 @@ const (
 
 // serverFaults are scenarios in which the servers of the locks die.
 var serverFaults = []Scenario{{
-	Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartEmpty,
-	Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
+	Name: "restart-empty",
+	Title: "the Redis of the locks, apart from the market's, " +
+		"is killed and restarted empty while the lock is held",
+	Needs:   "redis-server",
+	Lease:   restartLease,
+	Applies: onOneRedis,
+	run:     restartEmpty,
 }, {
-	Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
-	Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
+	Name:    "failover",
+	Title:   "the master of the locks dies, and a replica that had not received the lock is promoted",
+	Needs:   "redis-server",
+	Lease:   restartLease,
+	Applies: onOneRedis,
+	run:     failover,
 }, {
-	Name:    "server-stalls",
-	Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
-	Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
-	run: func(s *setup) observed { return pauseServers(s, step.Read) },
+	Name: "server-stalls",
+	Title: "the Redis of the locks stands still for 1.5 leases; " +
+		"then the holder checks its lease and writes",
+	Promise: "notices loss",
+	Needs:   "redis-server, Unix signals",
+	Applies: inRedis,
+	run: func(s *setup) observed {
+		return pauseServers(s, step.Read)
+	},
 }, {
-	Name:  "server-stalls-late",
-	Title: "the same, but the holder has checked its lease before the server stands still",
-	Needs: "redis-server, Unix signals", Applies: inRedis,
-	run: func(s *setup) observed { return pauseServers(s, step.BeforeWrite) },
+	Name:    "server-stalls-late",
+	Title:   "the same, but the holder has checked its lease before the server stands still",
+	Needs:   "redis-server, Unix signals",
+	Applies: inRedis,
+	run: func(s *setup) observed {
+		return pauseServers(s, step.BeforeWrite)
+	},
 }, {
-	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evictLock,
+	Name: "evicted",
 	Title: "the Redis of the locks evicts by volatile-ttl: " +
 		"its memory is full of keys without an expiry while the lock is held",
+	Needs:   "redis-server",
+	Lease:   restartLease,
+	Applies: inRedis,
+	run:     evictLock,
 }, {
-	Name: "oom", Needs: "redis-server", Applies: inRedis, run: outOfMemory,
-	Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
+	Name: "oom",
+	Title: "the memory of the Redis of the locks is full and nothing is evicted: " +
+		"the holder releases, and another tries",
+	Needs:   "redis-server",
+	Applies: inRedis,
+	run:     outOfMemory,
 },
 	redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
 	redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
 	redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
 	{
-		Name: "redlock-restart", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
-		Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
+		Name:    "redlock-restart",
+		Title:   "a Redlock master on which the lock was taken restarts empty, two that were down return",
+		Needs:   "redis-server",
+		Lease:   restartLease,
+		Applies: onMasters,
+		run:     redlockRestart,
 	}, {
-		Name: "redlock-expiry", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
-		Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
+		Name: "redlock-expiry",
+		Title: "the lock expires early on one Redlock master, " +
+			"two masters that the holder could not reach are back",
+		Needs:   "redis-server",
+		Lease:   restartLease,
+		Applies: onMasters,
+		run:     redlockExpiry,
 	}, {
-		Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
-		Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-		Applies: lockThat(func(s Scheme) bool { return !s.Lock.Needs.InRedis() }, "no session holds its lock"),
+		Name:    "leader-killed",
+		Title:   "the leader of three lock servers is killed while the lock is held",
+		Promise: "survives node loss",
+		Needs:   "ZooKeeper or etcd",
+		Lease:   electionLease,
+		Applies: lockThat(Scheme.inSession, "no session holds its lock"),
 		run:     leaderKilled,
 	}}
 
-var inRedis = lockThat(func(s Scheme) bool { return s.Lock.Needs.InRedis() },
+var inRedis = lockThat(Scheme.inRedis,
 	"its lock is not in Redis, and its servers keep what they know on disk")
+
+func (s Scheme) inRedis() bool { return s.Lock.Needs.InRedis() }
+
+// inSession reports whether the lock is held by a session of ZooKeeper or etcd.
+func (s Scheme) inSession() bool { return !s.inRedis() }
 
 // onOneRedis is inRedis without locks on several masters.
 func onOneRedis(s Scheme) string {
@@ -74,8 +116,9 @@ func onOneRedis(s Scheme) string {
 	return inRedis(s)
 }
 
-var onMasters = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsMasters },
-	"its lock is not on several masters")
+var onMasters = only(Scheme.onMasters, "its lock is not on several masters")
+
+func (s Scheme) onMasters() bool { return s.Lock.Needs == lock.NeedsMasters }
 
 // besideHolder holds a buyer just before it writes, strikes the servers, and has another
 // buy the same item before the first goes on, and then one whose lock is free and was
@@ -133,9 +176,11 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 // newcomer says how long a client is kept out of a lock that is free. While it is
 // refused as stale, it tries again.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
-	for start, stale := time.Now(), false; ; stale = true {
+	start := time.Now()
+	for stale := false; ; stale = true {
 		c.buy(item)
 		in := c.getsIn(s.forGood())
+
 		switch {
 		case c.op.outcome.Reason == "stale" && time.Since(start) < s.forGood():
 		case c.op.outcome.Reason == "stale":
@@ -222,7 +267,8 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 			}
 
 			in := b.comesBeside(s.item(0), start, a)
-			return s.concludeBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
+			return s.concludeBeside(in, s.newcomer(b, s.item(1)),
+				"two held it at the same time", "one gets in at a time")
 		},
 	}
 }
@@ -263,9 +309,11 @@ func redlockExpiry(s *setup) observed {
 }
 
 func leaderKilled(s *setup) observed {
-	start, addrs := servers.StartEtcd, &s.config.Etcd
+	start := servers.StartEtcd
+	addrs := &s.config.Etcd
 	if s.scheme.Lock.Needs == lock.NeedsZooKeeper {
-		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
+		start = servers.StartZooKeeper
+		addrs = &s.config.ZooKeeper
 	}
 
 	three := own(s, must(start(s.ctx, 3)))
@@ -280,7 +328,8 @@ func leaderKilled(s *setup) observed {
 		s.noteFault(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
 	}
 
-	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
+	return besideHolder(s, func() {}, killLeader,
+		"after another is elected, another client gets in beside the holder")
 }
 
 // evictLock puts the lock among 6,000 keys without an expiry, and fills the memory
@@ -338,6 +387,7 @@ func outOfMemory(s *setup) observed {
 	if ended && o.Applied() {
 		taking = "another lock is taken"
 	}
-	why := fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept))
+	why := fmt.Sprintf("while the memory is full %s; when the holder has released, %s",
+		taking, entry(kept))
 	return s.conclude(kept, why)
 }

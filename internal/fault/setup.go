@@ -34,7 +34,8 @@ const (
 var errLate = errors.New("the machine was too slow for this scenario's short leases")
 
 // errUnclear ends a run in which a lock does not tell a scenario what that has to know.
-var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), " +
+var errUnclear = errors.New("the lock does not tell that it keeps a client out, " +
+	"by step.Waiting (see package step), " +
 	"or that it does so for good, by giving up in time (parameter timeout)")
 
 // A setup is one market with the clients and servers of one run of a scenario. A scenario
@@ -197,7 +198,8 @@ func (s *setup) makeMarket() {
 func (s *setup) prepareLocks() {
 	if s.scheme.Lock.Needs != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
-		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
+		s.config.ZooKeeper = locks.ZooKeeper
+		s.config.Etcd = locks.Etcd
 		s.listenToMembers(locks.PrivateZooKeeper)
 		s.listenToMembers(locks.PrivateEtcd)
 		return
@@ -360,7 +362,9 @@ func (s *setup) proxy(before *endpoint) *wire.Proxy {
 }
 
 // dial connects to a private server for the length of the run.
-func (s *setup) dial(server *backend.Server) *redisconn.Conn { return own(s, must(server.Dial(s.ctx))) }
+func (s *setup) dial(server *backend.Server) *redisconn.Conn {
+	return own(s, must(server.Dial(s.ctx)))
+}
 
 // record names the commands that a proxy sees while something happens.
 func (s *setup) record(p *wire.Proxy, happens func()) []string {

@@ -46,7 +46,8 @@ func TestNoServerCanBeStarted(t *testing.T) {
 	}
 	for _, f := range found {
 		if f.Verdict != verify.Unavailable && f.Verdict != verify.NotApplicable || f.Why == "" {
-			t.Errorf("%s with %s: %s (%s), want not played or not applicable", f.Scenario, f.Subject, f.Verdict, f.Why)
+			t.Errorf("%s with %s: %s (%s), want not played or not applicable",
+				f.Scenario, f.Subject, f.Verdict, f.Why)
 		}
 	}
 }
@@ -96,6 +97,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 	var running sync.WaitGroup
 	var ended atomic.Int64
 	slots := make(chan struct{}, 3*Parallel)
+
 	for _, sc := range DefaultScenarios() {
 		for _, name := range []string{"set-px", "redlock", "etcd", "rw-safe"} {
 			s := scheme(t, name)
@@ -110,7 +112,8 @@ func TestInterruptedAnywhere(t *testing.T) {
 					defer ctx.end()
 					f, err := r.runCell(ctx, cell{sc, s})
 					if !errors.Is(err, context.Canceled) && (err != nil || f.Verdict == "") {
-						t.Errorf("%s interrupted at %d: %+v, %v; want context.Canceled or a finding", sc.Name, at, f, err)
+						t.Errorf("%s interrupted at %d: %+v, %v; want context.Canceled or a finding",
+							sc.Name, at, f, err)
 					}
 					if errors.Is(err, context.Canceled) {
 						ended.Add(1)
@@ -120,6 +123,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 			break
 		}
 	}
+
 	running.Wait()
 	if n := ended.Load(); n < int64(len(DefaultScenarios())) {
 		t.Errorf("only %d were interrupted", n)
@@ -150,7 +154,9 @@ func TestKept(t *testing.T) {
 		s := &setup{scheme: c.scheme, ttl: TTL}
 		waiting := &client{op: &operation{began: time.Now().Add(-c.waited), gaveUp: 1}}
 		var got verify.KeptOut
-		err := guard(func() { got = s.classifyWait(waiting, time.Now().Add(-c.lease), c.in) })
+		err := guard(func() {
+			got = s.classifyWait(waiting, time.Now().Add(-c.lease), c.in)
+		})
 		if got != c.want || (c.want == "") != errors.Is(err, errLate) {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
@@ -163,7 +169,9 @@ func TestKept(t *testing.T) {
 func TestNeverIsProven(t *testing.T) {
 	s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 	c := &client{op: &operation{began: time.Now().Add(-3 * TTL)}}
-	if err := guard(func() { s.classifyWait(c, c.op.began, false) }); !errors.Is(err, errUnclear) {
+	if err := guard(func() {
+		s.classifyWait(c, c.op.began, false)
+	}); !errors.Is(err, errUnclear) {
 		t.Errorf("%v, want errUnclear", err)
 	}
 	s.classifyWait(c, c.op.began, true)
@@ -176,10 +184,12 @@ func TestNeverIsProven(t *testing.T) {
 // market shows that it has.
 func TestKeptByAnError(t *testing.T) {
 	for reason, want := range map[string]verify.KeptOut{
-		"": verify.OrdersFail, "rejected": verify.OrdersFail, "not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,
+		"": verify.OrdersFail, "rejected": verify.OrdersFail,
+		"not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,
 	} {
 		s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
-		c := &client{op: &operation{began: time.Now(), done: true, outcome: OpResult{Reason: reason, Error: "it failed"}}}
+		failed := OpResult{Reason: reason, Error: "it failed"}
+		c := &client{op: &operation{began: time.Now(), done: true, outcome: failed}}
 		if got := s.classifyWait(c, time.Now(), true); got != want {
 			t.Errorf("an order that ended with %q: %q, want %q", reason, got, want)
 		}

@@ -20,6 +20,7 @@ func TestStoodStill(t *testing.T) {
 	if stood := watch.end(); stood > time.Second {
 		t.Errorf("it stood still for %s", stood)
 	}
+
 	for _, c := range []struct {
 		times int
 		want  verify.Verdict
@@ -32,6 +33,7 @@ func TestStoodStill(t *testing.T) {
 			}
 			return observed{Harm: verify.SoldTwice, Why: "seen"}
 		}), scheme(t, "watch")})
+
 		named := strings.HasPrefix(f.Why, "the machine stood still for ")
 		if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
 			t.Errorf("stopped %d times: %+v, %v; want %s", c.times, f, err, c.want)
@@ -45,8 +47,16 @@ func TestStoodStill(t *testing.T) {
 func TestClientStoodStill(t *testing.T) {
 	t.Parallel()
 	for _, stops := range []func(c *client){
-		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL / 2); c.check(c.process.Resume()) },
-		func(c *client) { c.pause(); c.setup.wait(TTL / 2); c.resume() },
+		func(c *client) {
+			c.check(c.process.Pause())
+			c.setup.wait(TTL / 2)
+			c.check(c.process.Resume())
+		},
+		func(c *client) {
+			c.pause()
+			c.setup.wait(TTL / 2)
+			c.resume()
+		},
 	} {
 		var paused bool
 		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
@@ -57,10 +67,12 @@ func TestClientStoodStill(t *testing.T) {
 			paused = c.paused
 			return observed{Harm: verify.SoldTwice, Why: "seen"}
 		}), scheme(t, "watch")})
+
 		want := verify.Verdict("sold twice")
 		if !paused {
 			want = verify.Unavailable
 		}
+
 		if err != nil || f.Verdict != want {
 			t.Errorf("paused %v: %+v, %v; want %s", paused, f, err, want)
 		}
@@ -74,27 +86,34 @@ func TestServerStoodStill(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // an embedded server cannot be stopped alone
 
+	marketStops := func(s *setup) { s.stopsAlone(s.server.Process) }
 	for _, c := range []struct {
 		name  string
 		stops func(s *setup)
 		times int
 		want  verify.Verdict
 	}{
-		{"the market's, once", func(s *setup) { s.stopsAlone(s.server.Process) }, 1, "sold twice"},
-		{"the market's, always", func(s *setup) { s.stopsAlone(s.server.Process) }, attempts, verify.Unavailable},
-		{"that of the locks", func(s *setup) { s.stopsAlone(s.locksApart().Process) }, attempts, verify.Unavailable},
+		{"the market's, once", marketStops, 1, "sold twice"},
+		{"the market's, always", marketStops, attempts, verify.Unavailable},
+		{"that of the locks", func(s *setup) {
+			s.stopsAlone(s.locksApart().Process)
+		}, attempts, verify.Unavailable},
 		{"by the scenario", func(s *setup) {
 			server := s.locksApart()
 			s.pauses(server)
 			s.wait(TTL / 2)
 			check(server.Resume())
 		}, attempts, "sold twice"},
-		{"killed", func(s *setup) { check(s.locksApart().Kill()); s.wait(TTL / 2) }, attempts, "sold twice"},
+		{"killed", func(s *setup) {
+			check(s.locksApart().Kill())
+			s.wait(TTL / 2)
+		}, attempts, "sold twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.want == verify.Unavailable && !testkit.Long() {
 				t.Skip("it is played ten times: set MARKETSIM_LONG=all")
 			}
+
 			runs := 0
 			f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
 				runs++
@@ -103,6 +122,7 @@ func TestServerStoodStill(t *testing.T) {
 				}
 				return observed{Harm: verify.SoldTwice, Why: "seen"}
 			}), scheme(t, "watch")})
+
 			named := strings.HasPrefix(f.Why, "a server stood still for ")
 			if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
 				t.Errorf("%+v, %v after %d runs; want %s", f, err, runs, c.want)
@@ -122,6 +142,7 @@ func TestServerThatStoodStillAccusesNobody(t *testing.T) {
 	}
 	t.Parallel()
 	testkit.Local(t) // an embedded server cannot be stopped alone
+
 	stuck := named(t, "stuck-goroutine")
 	play := stuck.run
 	stuck.run = func(s *setup) observed {
@@ -132,8 +153,10 @@ func TestServerThatStoodStillAccusesNobody(t *testing.T) {
 		defer stops.Stop()
 		return play(s)
 	}
+
 	f, err := startRunner(t).runCell(t.Context(), cell{stuck, scheme(t, "set-px+watchdog")})
-	if err != nil || f.Verdict != verify.Unavailable || !strings.HasPrefix(f.Why, "a server stood still for ") {
+	const why = "a server stood still for "
+	if err != nil || f.Verdict != verify.Unavailable || !strings.HasPrefix(f.Why, why) {
 		t.Errorf("%+v, %v; want that it is not played", f, err)
 	}
 }

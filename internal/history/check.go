@@ -73,7 +73,9 @@ func (v CheckResult) Part(name string) Part {
 
 // Findings says in a few words what became of the market and, apart from that, of the lock.
 func (v CheckResult) Findings() string {
-	market := filter(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart })
+	market := filter(v.Parts, func(p Part) bool {
+		return p.Name != LocksPart && p.Name != TokensPart
+	})
 	all := strings.ToUpper(string(worst(market)))
 	lock := ""
 
@@ -140,6 +142,8 @@ func (p *Part) addDoubt(format string, args ...any) {
 // Check judges a history. What is not decided when ctx ends is unknown.
 func Check(ctx context.Context, h *History) CheckResult {
 	c := &checker{ctx: ctx, h: h}
+
+	// In this order: where items lie settles which orders were applied, and accounts need that.
 	items := c.items()
 	c.settle()
 	payments := c.payments()
@@ -155,9 +159,11 @@ func Check(ctx context.Context, h *History) CheckResult {
 		},
 	}
 
-	if n := len(filter(h.Holds, func(x LockHold) bool { return x.Noticed })); n > 0 {
-		v.NotChecked = append(v.NotChecked, fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
-			"until when it was held is not known", n))
+	noticed := len(h.Holds) - len(filter(h.Holds, unnoticed))
+	if noticed > 0 {
+		note := fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
+			"until when it was held is not known", noticed)
+		v.NotChecked = append(v.NotChecked, note)
 	}
 
 	v.Answer = worst(v.Parts)
@@ -177,20 +183,25 @@ type checker struct {
 }
 
 func filter[T any](all []T, good func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool {
+		return !good(one)
+	})
 }
 
 // locks checks that no two held a lock at a time, and that fencing tokens grow. A worker
 // surely holds from when acquiring has returned until it calls for the release, unless it
 // has noticed that the lock was lost.
 func (c *checker) locks() (held, tokens *Part) {
-	held, tokens = newPart(LocksPart), newPart(TokensPart)
+	held = newPart(LocksPart)
+	tokens = newPart(TokensPart)
 
 	byName := map[string][]LockHold{}
 	for _, h := range c.h.Holds {
 		byName[h.Name] = append(byName[h.Name], h)
 	}
 
+	// Sorted, so that one pass over the holds of a lock sees each overlap with the longest hold
+	// before it: see overlaps.
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		holds := byName[name]
 		slices.SortStableFunc(holds, func(a, b LockHold) int {
@@ -202,25 +213,30 @@ func (c *checker) locks() (held, tokens *Part) {
 
 	held.Checked = fmt.Sprintf("%d locks, held %d times: who held each", len(byName), len(c.h.Holds))
 	if len(byName) == 0 {
-		held.Answer, held.Checked = NotChecked, "no lock was recorded"
+		held.Answer = NotChecked
+		held.Checked = "no lock was recorded"
 	}
 
 	n := len(filter(c.h.Holds, fenced))
 	tokens.Checked = fmt.Sprintf("%d holds with fencing tokens: that they grow", n)
 	if n == 0 {
-		tokens.Answer, tokens.Checked = NotChecked, "no fencing token was recorded"
+		tokens.Answer = NotChecked
+		tokens.Checked = "no fencing token was recorded"
 	}
 	return held, tokens
 }
 
 func fenced(h LockHold) bool { return h.Fence != 0 }
 
+// unnoticed reports whether a worker took the lock for its own until it called for the release.
+func unnoticed(h LockHold) bool { return !h.Noticed }
+
 // overlaps finds holds, sorted by acquisition and release, that overlap: each
 // of these overlaps the longest one before it. Holds that meet in one instant
 // may be in either order.
 func overlaps(p *Part, holds []LockHold) {
 	var longest LockHold
-	for _, h := range filter(holds, func(h LockHold) bool { return !h.Noticed }) {
+	for _, h := range filter(holds, unnoticed) {
 		if h.Acquired < longest.Releasing {
 			p.addViolation("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
 				longest.Worker, seconds(longest.Acquired), seconds(longest.Releasing),
@@ -248,7 +264,8 @@ func fences(p *Part, holds []LockHold) {
 			holds = holds[1:]
 		}
 		if h.Fence <= largest.Fence && fenced(largest) {
-			p.addViolation("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): %s",
+			p.addViolation("lock %q: worker %d got fencing token %d (%s s), "+
+				"and worker %d after it %d (%s s): %s",
 				h.Name, largest.Worker, largest.Fence, seconds(largest.Acquired),
 				h.Worker, h.Fence, seconds(h.Acquired), verify.FenceRepeats)
 		}

@@ -36,30 +36,36 @@ func random(seed uint64) func(int) int { return rand.New(rand.NewPCG(seed, 0)).I
 // the time and memory promised; by default ones of a twentieth of that length.
 func TestLongLegalHistories(t *testing.T) {
 	if testing.Short() || testkit.Raced {
-		t.Skip("needs a build without the race detector, and no -short: it measures how long a check takes")
+		t.Skip("needs a build without the race detector, and no -short: " +
+			"it measures how long a check takes")
 	}
 	const atMost, mostMemory = 60 * time.Second, 2 << 30
 	operations := 200_000
 	if !testkit.Long() {
 		operations /= 20
 	}
+
 	for name, g := range map[string]generator{
 		"many items":    {draw: random(1), accounts: 10, funds: 1e12, items: 250, spread: 5, lost: 5},
 		"one item":      {draw: random(2), accounts: 10, funds: 1e12, items: 1, spread: 3, relist: true},
 		"poor accounts": {draw: random(3), accounts: 3, funds: 300, items: 50, spread: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, start := write(t, g.history(operations)), time.Now()
+			dir := write(t, g.history(operations))
+			start := time.Now()
 			h := testkit.Must(Read(t.Context(), dir))(t)
-			v, took := Check(t.Context(), h), time.Since(start)
+			v := Check(t.Context(), h)
+			took := time.Since(start)
 			if v.Answer != Linearizable {
 				t.Errorf("a legal history is %s", words(v))
 			}
+
 			var after runtime.MemStats
 			runtime.ReadMemStats(&after)
 			t.Logf("%s, heap %d MiB", took.Round(time.Millisecond), after.HeapSys>>20)
 			if took > atMost || after.HeapSys > mostMemory {
-				t.Errorf("it took %s and %d bytes; at most %s and %d are allowed", took, after.HeapSys, atMost, mostMemory)
+				t.Errorf("it took %s and %d bytes; at most %s and %d are allowed",
+					took, after.HeapSys, atMost, mostMemory)
 			}
 		})
 	}
@@ -100,6 +106,7 @@ func TestOutOfTime(t *testing.T) {
 			t.Errorf("after %d looks at the time: %+v", looks, p)
 		}
 	}
+
 	if undecided == 0 || undecided == most {
 		t.Errorf("time ran out in %d of %d", undecided, most)
 	}
@@ -110,7 +117,10 @@ func TestOutOfTime(t *testing.T) {
 // nothing can be cut: what is wrong within the first piece is found; beyond it, the
 // check does not pretend to know.
 func TestLongLife(t *testing.T) {
-	lost := Op{Worker: 1, Kind: Purchase, Start: 1, End: 2, Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown}
+	lost := Op{
+		Worker: 1, Kind: Purchase, Start: 1, End: 2,
+		Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown,
+	}
 	for _, c := range []struct {
 		wrong int // after how many operations a sale is for another price; 0: none is
 		lost  []Op
@@ -125,6 +135,7 @@ func TestLongLife(t *testing.T) {
 			h.Ops[i].Price++
 		}
 		h.Ops = append(c.lost, h.Ops...)
+
 		p := Check(t.Context(), h).Part("items")
 		if p.Answer != c.want || len(p.Why)+p.Wrong != 1 || p.Wrong > 0 && (len(p.Stories[0]) > 3000 ||
 			!strings.Contains(p.Stories[0], "sold without being listed at that price")) {

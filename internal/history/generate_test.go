@@ -34,40 +34,51 @@ func (g generator) history(operations int) *History {
 		Began:    time.Unix(0, 0),
 	}}
 	r := marketstore.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
+
 	const tick = 1000
 	interval := func(n int) (start, end int64) { // around the moment at which it happens
 		at := int64(n+g.spread+1) * tick
 		return at - int64(g.draw(g.spread*tick+1)), at + int64(g.draw(g.spread*tick+1))
 	}
+
 	owner := map[market.ItemID]market.UserID{}
 	offers := map[market.ItemID]Op{}
 	var first market.ItemID
+
 	mint := func(n int) {
 		start, end := interval(n)
 		seller := market.UserID(1 + g.draw(g.accounts))
 		first = r.Mint(seller)
-		made := Op{Worker: 1, Kind: Mint, Start: start, End: end, Item: first, Seller: seller, Outcome: Applied}
+		made := Op{
+			Worker: 1, Kind: Mint, Start: start, End: end, Item: first, Seller: seller, Outcome: Applied,
+		}
 		h.Ops = append(h.Ops, made)
 		for i := range g.items {
 			owner[first+market.ItemID(i)] = seller
 		}
 	}
+
 	mint(0)
 	for n := 1; n <= operations; n++ {
 		if !g.relist && n%(4*g.items) == 0 {
 			mint(n)
 			continue
 		}
+
 		o := Op{Worker: 1 + g.draw(2), Kind: List, Item: first + market.ItemID(g.draw(g.items)),
 			Price: int64(1 + g.draw(100))}
 		o.Start, o.End = interval(n)
 		o.Seller = owner[o.Item]
 		if offer, ok := offers[o.Item]; ok && g.draw(4) > 0 {
-			o.Kind, o.Seller, o.Price, o.Buyer = Purchase, offer.Seller, offer.Price, market.UserID(1+g.draw(g.accounts))
+			o.Kind = Purchase
+			o.Seller = offer.Seller
+			o.Price = offer.Price
+			o.Buyer = market.UserID(1 + g.draw(g.accounts))
 			if g.draw(8) == 0 {
 				o.Price++
 			}
 		}
+
 		var err error
 		lost := g.draw(1000) < g.lost
 		if !lost || g.draw(2) == 0 { // a lost one may never have happened
@@ -81,16 +92,20 @@ func (g generator) history(operations int) *History {
 				}
 			}
 		}
-		o.Outcome, o.Reason = Applied, market.Reason(err)
+
+		o.Outcome = Applied
+		o.Reason = market.Reason(err)
 		switch {
 		case lost:
-			o.Outcome, o.Reason = Unknown, ""
+			o.Outcome = Unknown
+			o.Reason = ""
 			o.End = o.Start + 1
 		case o.Reason != "":
 			o.Outcome = Refused
 		}
 		h.Ops = append(h.Ops, o)
 	}
+
 	h.Final = r.Snapshot()
 	return h
 }
@@ -98,7 +113,8 @@ func (g generator) history(operations int) *History {
 // do makes the operation on the reference.
 func (o *Op) do(r *marketstore.Reference) error {
 	if o.Kind == List {
-		_, err := r.List(context.Background(), market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price})
+		listing := market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}
+		_, err := r.List(context.Background(), listing)
 		return err
 	}
 	_, err := r.Purchase(context.Background(), market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer,
@@ -125,7 +141,9 @@ func (o oracle) ordered(w world, ops []Op) bool {
 		return true // the unknown ones that are left never happened
 	}
 	for i, x := range ops {
-		if slices.ContainsFunc(ops, func(y Op) bool { return y.Outcome != Unknown && y.End < x.Start }) {
+		if slices.ContainsFunc(ops, func(y Op) bool {
+			return y.Outcome != Unknown && y.End < x.Start
+		}) {
 			continue // that one came first
 		}
 		if after, ok := o.happens(w, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
@@ -168,7 +186,9 @@ func (w world) pays(id market.UserID, x Op) (world, bool) {
 
 // applied is where the item lies after an operation whose client was told what it was told.
 func applied(item location, x Op) (location, bool) {
-	owns, lists := item == location{user: x.Seller}, item.listed && item.user == x.Seller
+	owns := item == location{user: x.Seller}
+	lists := item.listed && item.user == x.Seller
+
 	switch {
 	case x.Outcome == Refused && x.Reason == "not_listed" && x.Kind == Purchase:
 		return item, !lists
@@ -188,9 +208,12 @@ func applied(item location, x Op) (location, bool) {
 // replies are lost.
 func small(t *rapid.T) generator {
 	return generator{
-		draw:     func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") },
-		accounts: rapid.IntRange(1, 3).Draw(t, "accounts"), funds: rapid.Int64Range(0, 200).Draw(t, "funds"),
-		items: rapid.IntRange(1, 3).Draw(t, "items"), spread: rapid.IntRange(0, 4).Draw(t, "spread"),
+		draw: func(n int) int {
+			return rapid.IntRange(0, n-1).Draw(t, "")
+		},
+		accounts: rapid.IntRange(1, 3).Draw(t, "accounts"),
+		funds:    rapid.Int64Range(0, 200).Draw(t, "funds"),
+		items:    rapid.IntRange(1, 3).Draw(t, "items"), spread: rapid.IntRange(0, 4).Draw(t, "spread"),
 		lost: rapid.SampledFrom([]int{0, 0, 50}).Draw(t, "lost"), relist: rapid.Bool().Draw(t, "relist"),
 	}
 }
@@ -200,12 +223,14 @@ func small(t *rapid.T) generator {
 // oracle that tries all orders says.
 func TestEditsAreCaught(t *testing.T) {
 	t.Parallel()
-	caught, legal := 0, 0
+	caught := 0
+	legal := 0
 	rapid.Check(t, func(t *rapid.T) {
 		g := small(t)
 		g.lost = rapid.SampledFrom([]int{0, 0, 0, 200}).Draw(t, "lost")
 		h := g.history(rapid.IntRange(1, 7).Draw(t, "operations"))
 		edit(t, h)
+
 		v := Check(context.Background(), h)
 		want := Linearizable
 		for _, m := range h.Ops {
@@ -215,6 +240,7 @@ func TestEditsAreCaught(t *testing.T) {
 				}
 			}
 		}
+
 		if got := v.Part("items").Answer; got != want {
 			t.Fatalf("items are %s, and the oracle says %s: %+v", got, want, h.Ops)
 		}
@@ -237,6 +263,7 @@ func TestEditsAreCaught(t *testing.T) {
 			t.Fatalf("payments are %s, and the oracle says %s: %+v", got, want, h.Ops)
 		}
 	})
+
 	if caught == 0 || legal == 0 {
 		t.Errorf("%d edits were violations and %d legal: too few of one kind to tell", caught, legal)
 	}
@@ -250,11 +277,13 @@ func itemOrdered(h *History, m Op, item market.ItemID) bool {
 			o.final = append(o.final, location{user: user})
 		}
 	}
+
 	for member, price := range h.Final.Listings {
 		if listed, seller, _ := market.ParseMember(member); listed == item {
 			o.final = append(o.final, location{seller, true, price})
 		}
 	}
+
 	ops := []Op{m}
 	for _, x := range h.Ops {
 		if x.Item == item && x.Kind != Mint {
@@ -270,12 +299,18 @@ func edit(t *rapid.T, h *History) {
 	if o.Kind == Mint {
 		return
 	}
-	account := func() market.UserID { return market.UserID(rapid.IntRange(1, h.Accounts).Draw(t, "account")) }
+
+	account := func() market.UserID {
+		return market.UserID(rapid.IntRange(1, h.Accounts).Draw(t, "account"))
+	}
+
 	switch rapid.IntRange(0, 7).Draw(t, "edit") {
 	case 0:
-		o.Outcome, o.Reason = Applied, ""
+		o.Outcome = Applied
+		o.Reason = ""
 	case 1:
-		o.Outcome, o.Reason = Refused, rapid.SampledFrom([]string{
+		o.Outcome = Refused
+		o.Reason = rapid.SampledFrom([]string{
 			"not_owned", "not_listed", "price_changed", "insufficient_funds", "contended",
 		}).Draw(t, "reason")
 	case 2:

@@ -14,7 +14,9 @@ import (
 func hand(ops ...Op) *History {
 	h := &History{
 		Header: Header{Subject: "hand", Mix: "1x1", Accounts: 7, Funds: 100},
-		Ops:    append([]Op{{Worker: 1, Kind: Mint, Start: 1, End: 2, Item: 1, Seller: 1, Outcome: Applied}}, ops...),
+		Ops: append([]Op{{
+			Worker: 1, Kind: Mint, Start: 1, End: 2, Item: 1, Seller: 1, Outcome: Applied,
+		}}, ops...),
 		Final: market.Snapshot{
 			Funds:     map[market.UserID]int64{},
 			Inventory: map[market.UserID]map[market.ItemID]bool{},
@@ -31,12 +33,16 @@ func hand(ops ...Op) *History {
 }
 
 func listed(start, end int64, outcome Outcome) Op {
-	return Op{Worker: 1, Kind: List, Start: start * 1e6, End: end * 1e6, Item: 17, Seller: 1, Price: 40, Outcome: outcome}
+	return Op{
+		Worker: 1, Kind: List, Start: start * 1e6, End: end * 1e6,
+		Item: 17, Seller: 1, Price: 40, Outcome: outcome,
+	}
 }
 
 func sold(start, end int64, buyer market.UserID, outcome Outcome) Op {
 	return Op{
-		Worker: int(buyer), Kind: Purchase, Start: start * 1e6, End: end * 1e6, Item: 17, Seller: 1, Buyer: buyer, Price: 40,
+		Worker: int(buyer), Kind: Purchase, Start: start * 1e6, End: end * 1e6,
+		Item: 17, Seller: 1, Buyer: buyer, Price: 40,
 		Outcome: outcome,
 	}
 }
@@ -92,35 +98,44 @@ var hands = []struct {
 	says string
 }{
 	{"sold once", hand(up, sale).lies(of(6)).paid(40), "", ""},
-	{"sold twice", hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
+	{"sold twice",
+		hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
 		"item 17: minted for 1 (0.000000-0.000000 s), listed by 1 for 40 coins (0.120000-0.121000 s), " +
-			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
+			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), " +
+			"sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
 	{"sold before it was listed", hand(sold(100, 110, 6, Applied), up).lies(of(6)).paid(40), "items",
 		"sold without being listed"},
 	{"sold at another price", hand(up, priced(sale, 39)).lies(of(6)).paid(39), "items",
 		"sold without being listed at that price"},
-	{"listed by another", hand(by(up, 2)).lies(location{2, true, 40}), "items", "by one who did not have it"},
-	{"listed twice", hand(up, listed(130, 131, Applied)).lies(offered(40)), "items", "did not have it"},
+	{"listed by another", hand(by(up, 2)).lies(location{2, true, 40}), "items",
+		"by one who did not have it"},
+	{"listed twice", hand(up, listed(130, 131, Applied)).lies(offered(40)), "items",
+		"did not have it"},
 	{"lost", hand(up).lies(), "items", "in the end it lies nowhere: item lost"},
 	{"in two places", hand(up).lies(of(1), offered(40)), "items",
-		"in the end it lies in the inventory of 1 and lies on the market, listed by 1 for 40 coins: sold twice"},
+		"in the end it lies in the inventory of 1 and lies on the market, " +
+			"listed by 1 for 40 coins: sold twice"},
 	{"came from nowhere", hand().lies(of(3)), "items",
 		"in the end it lies in the inventory of 3: nothing brought it there"},
 	{"refused as not listed when it was", hand(up, refused(sale, "not_listed")).lies(offered(40)), "items",
 		"refused to a buyer as not listed by 1 (0.203000-0.204000 s): refused, though"},
 	{"refused as not owned when it was, and listed later", hand(refused(up, "not_owned"), listed(300, 301, Applied)).
 		lies(offered(40)), "items",
-		"item 17: minted for 1 (0.000000-0.000000 s), refused to 1 as not owned (0.120000-0.121000 s): refused, though"},
-	{"refused under contention", hand(refused(up, "contended"), refused(sold(1, 2, 6, ""), "stale")), "", ""},
+		"item 17: minted for 1 (0.000000-0.000000 s), " +
+			"refused to 1 as not owned (0.120000-0.121000 s): refused, though"},
+	{"refused under contention",
+		hand(refused(up, "contended"), refused(sold(1, 2, 6, ""), "stale")), "", ""},
 	{"lost reply, applied", hand(up, lost).lies(of(6)).paid(40), "", ""},
 	{"lost reply, not applied", hand(up, lost).lies(offered(40)), "", ""},
-	{"lost reply, applied before it was sent", hand(up, refused(sale, "not_listed"), sold(403, 404, 6, Unknown)).
-		lies(of(6)).paid(40), "items", "refused, though"},
+	{"lost reply, applied before it was sent",
+		hand(up, refused(sale, "not_listed"), sold(403, 404, 6, Unknown)).
+			lies(of(6)).paid(40), "items", "refused, though"},
 	{"lost reply, and paid without the item", hand(up, lost).lies(offered(40)).paid(40), "accounts",
 		"charged twice: account of user 1 holds 140 coins, and should hold 100 (+40)"},
 	{"lost reply, and the item without paying", hand(up, lost).lies(of(6)), "accounts",
 		"not paid: account of user 6 holds 100 coins, and should hold 60 (+40)"},
-	{"two lost replies of one buyer", hand(up, lost, sold(205, 206, 6, Unknown)).lies(of(6)).paid(40), "", ""},
+	{"two lost replies of one buyer",
+		hand(up, lost, sold(205, 206, 6, Unknown)).lies(of(6)).paid(40), "", ""},
 	{"two lost replies of one buyer, charged twice", hand(up, lost, sold(205, 206, 6, Unknown)).
 		lies(of(6)).holds(1, 180).holds(6, 20), "accounts",
 		"charged twice: account of user 6 holds 20 coins, and should hold 60 (-40)"},
@@ -131,10 +146,15 @@ var hands = []struct {
 		delete(h.Final.Funds, 3)
 		return h
 	}(), "accounts", "coins lost: account of user 3 is gone"},
-	{"junk on the market", func() *History { h := hand(); h.Final.Listings["junk"] = 1; return h }(), "items", `"junk"`},
+	{"junk on the market", func() *History {
+		h := hand()
+		h.Final.Listings["junk"] = 1
+		return h
+	}(), "items", `"junk"`},
 	{"a number in an inventory that is no item", hand().finds(0, 2), "items",
 		"item 0: in the end it lies in the inventory of 2: nothing brought it there"},
-	{"the largest item", hand().finds(math.MaxInt64, 2), "items", "item 9223372036854775807: in the end"},
+	{"the largest item", hand().finds(math.MaxInt64, 2), "items",
+		"item 9223372036854775807: in the end"},
 	{"a batch minted twice", hand(Op{Worker: 2, Kind: Mint, Start: 5, End: 6, Item: 1, Seller: 1, Outcome: Applied}),
 		"items", "minted for 1 (0.000000-0.000000 s), minted for 1 (0.000000-0.000000 s): minted twice"},
 	{"bought for more than it had", hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140), "payments",
@@ -175,11 +195,13 @@ func TestHandMade(t *testing.T) {
 				case c.part:
 					want = Violated
 				}
+
 				// what is wrong may leave another part open
 				if p.Answer != want && (p.Answer != Undecided || c.part == "") {
 					t.Errorf("%s: %s, want %s", p.Name, p.Answer, want)
 				}
 			}
+
 			if (v.Answer == Violated) != (c.part != "") || !strings.Contains(words(v), c.says) {
 				t.Errorf("want %q in\n%s", c.says, words(v))
 			}
@@ -189,7 +211,8 @@ func TestHandMade(t *testing.T) {
 
 func held(worker int, called, acquired, releasing int64, fence int64) LockHold {
 	return LockHold{
-		Worker: worker, Name: "17", Called: called * 1e6, Acquired: acquired * 1e6, Releasing: releasing * 1e6,
+		Worker: worker, Name: "17",
+		Called: called * 1e6, Acquired: acquired * 1e6, Releasing: releasing * 1e6,
 		Released: releasing*1e6 + 1, Fence: fence,
 	}
 }
@@ -206,13 +229,20 @@ func TestLocks(t *testing.T) {
 	}{
 		{"one after the other", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, ""},
 		{"two holders", []LockHold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)},
-			`lock "17": held by worker 1 (0.001000-0.005000 s), and by worker 2 (0.004000-0.007000 s): two holders`},
-		{"one in the very instant in which the next began", []LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, ""},
+			`lock "17": held by worker 1 (0.001000-0.005000 s), ` +
+				`and by worker 2 (0.004000-0.007000 s): two holders`},
+		{
+			"one in the very instant in which the next began",
+			[]LockHold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, "",
+		},
 		{"two locks", []LockHold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, ""},
 		{"a long hold, a short one, and one that meets the long one", []LockHold{
 			held(1, 0, 1, 9, 0), noticed(held(2, 2, 3, 4, 0)), held(3, 2, 6, 7, 0)}, "held by worker 1"},
 		{"lost, and told so", []LockHold{noticed(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, ""},
-		{"lost, and told only by the release", []LockHold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders"},
+		{
+			"lost, and told only by the release",
+			[]LockHold{untold(held(1, 0, 1, 5, 0)), held(2, 2, 4, 7, 0)}, "two holders",
+		},
 		{"tokens grow", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 8)}, ""},
 		{"a token again", []LockHold{held(1, 0, 1, 2, 7), held(2, 2, 3, 4, 7)},
 			"worker 1 got fencing token 7 (0.001000 s), and worker 2 after it 7"},
@@ -224,21 +254,29 @@ func TestLocks(t *testing.T) {
 			h := hand()
 			h.Holds = c.holds
 			v := Check(t.Context(), h)
-			p, fine, found := v.Part(LocksPart), v.Part(TokensPart), ", a lock HELD BY TWO 1 time"
+
+			p := v.Part(LocksPart)
+			fine := v.Part(TokensPart)
+			found := ", a lock HELD BY TWO 1 time"
 			if strings.Contains(c.says, "token") {
-				p, fine, found = fine, p, ", fencing tokens DID NOT GROW 1 time"
+				p = v.Part(TokensPart)
+				fine = v.Part(LocksPart)
+				found = ", fencing tokens DID NOT GROW 1 time"
 			}
 			want := "LINEARIZABLE" // of the market
 			if c.says != "" {
 				want = "items and accounts LINEARIZABLE" + found
 			}
+
 			broken := c.says != ""
 			counted := (p.Wrong == 1) == broken && fine.Wrong == 0
 			answered := (v.Answer == Violated) == broken && v.Findings() == want
 			if !counted || !answered {
 				t.Errorf("%s, %q, want %q: %v %v", v.Answer, v.Findings(), want, p.Stories, fine.Stories)
 			}
-			if tokens := v.Part(TokensPart); (tokens.Answer == NotChecked) == slices.ContainsFunc(c.holds, fenced) {
+
+			tokens := v.Part(TokensPart)
+			if (tokens.Answer == NotChecked) == slices.ContainsFunc(c.holds, fenced) {
 				t.Errorf("tokens are %s: %s", tokens.Answer, tokens.Checked)
 			}
 			if c.says != "" && !strings.Contains(p.Stories[0], c.says) {

@@ -253,7 +253,9 @@ type Recorder struct {
 }
 
 // Minted records a batch of items; err is what marketstore.Mint returned.
-func (r *Recorder) Minted(start, end time.Time, first market.ItemID, owner market.UserID, err error) {
+func (r *Recorder) Minted(
+	start, end time.Time, first market.ItemID, owner market.UserID, err error) {
+
 	r.record(start, end, Op{Kind: Mint, Item: first, Seller: owner}, err)
 }
 
@@ -264,7 +266,8 @@ func (r *Recorder) Listed(start, end time.Time, l market.Listing, err error) {
 
 // Purchased records an order; err is what Purchase returned.
 func (r *Recorder) Purchased(start, end time.Time, o market.Order, err error) {
-	r.record(start, end, Op{Kind: Purchase, Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}, err)
+	bought := Op{Kind: Purchase, Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}
+	r.record(start, end, bought, err)
 }
 
 func (r *Recorder) record(start, end time.Time, o Op, err error) {
@@ -277,13 +280,16 @@ func (r *Recorder) record(start, end time.Time, o Op, err error) {
 	o.End = r.since(end)
 	o.Outcome = Applied
 	if err != nil {
-		o.Outcome, o.Reason = Refused, market.Reason(err)
+		o.Outcome = Refused
+		o.Reason = market.Reason(err)
 	}
 	if err != nil && o.Reason == "" {
-		o.Outcome, o.Error = Unknown, err.Error()
+		o.Outcome = Unknown
+		o.Error = err.Error()
 	}
 
-	r.op, r.line = o, line{Op: &r.op}
+	r.op = o
+	r.line = line{Op: &r.op}
 	r.add(&r.line)
 }
 

@@ -55,24 +55,30 @@ func create(t testing.TB, h Header, workers int) (dir string, w *Writer, recorde
 func write(t testing.TB, h *History) string {
 	t.Helper()
 	dir, w, recorders := create(t, h.Header, 2)
-	at := func(ns int64) time.Time { return h.Began.Add(time.Duration(ns)) }
+	at := func(ns int64) time.Time {
+		return h.Began.Add(time.Duration(ns))
+	}
+
 	for _, o := range h.Ops {
 		switch r := recorders[o.Worker-1]; o.Kind {
 		case Mint:
 			r.Minted(at(o.Start), at(o.End), o.Item, o.Seller, errOf(o))
 		case List:
-			r.Listed(at(o.Start), at(o.End), market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, errOf(o))
+			listing := market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}
+			r.Listed(at(o.Start), at(o.End), listing, errOf(o))
 		default:
 			r.Purchased(at(o.Start), at(o.End),
 				market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}, errOf(o))
 		}
 	}
+
 	for _, x := range h.Holds {
 		recorders[x.Worker-1].Held(lock.Holding{
 			Name: x.Name, Called: at(x.Called), Acquired: at(x.Acquired), Releasing: at(x.Releasing),
 			Released: at(x.Released), Fence: x.Fence, Lost: x.Lost, Noticed: x.Noticed,
 		})
 	}
+
 	testkit.Succeeds(t, w.Finish(h.Final))
 	return dir
 }
@@ -86,10 +92,13 @@ func everything() *History {
 		},
 		Ops: []Op{
 			{Worker: 1, Kind: Mint, Start: 1, End: 5, Item: 1, Seller: 1, Outcome: Applied},
-			{Worker: 1, Kind: Mint, Start: 6, End: 7, Item: 0, Seller: 1, Outcome: Unknown, Error: "read \"tcp\":\nEOF"},
+			{Worker: 1, Kind: Mint, Start: 6, End: 7, Item: 0, Seller: 1,
+				Outcome: Unknown, Error: "read \"tcp\":\nEOF"},
 			{Worker: 1, Kind: List, Start: 10, End: 20, Item: 1, Seller: 1, Price: 40, Outcome: Applied},
-			{Worker: 1, Kind: List, Start: 21, End: 25, Item: 1, Seller: 1, Price: 40, Outcome: Refused, Reason: "not_owned"},
-			{Worker: 2, Kind: Purchase, Start: 22, End: 30, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Applied},
+			{Worker: 1, Kind: List, Start: 21, End: 25, Item: 1, Seller: 1, Price: 40,
+				Outcome: Refused, Reason: "not_owned"},
+			{Worker: 2, Kind: Purchase, Start: 22, End: 30, Item: 1, Seller: 1, Buyer: 2, Price: 40,
+				Outcome: Applied},
 			{Worker: 2, Kind: Purchase, Start: 31, End: 33, Item: 1, Seller: 1, Buyer: 2, Price: 40,
 				Outcome: Unknown, Error: "EOF"},
 		},
@@ -113,11 +122,13 @@ func TestReadIsWhatWasWritten(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read\n%+v\nwant\n%+v", got, want)
 	}
+
 	odd := everything()
 	odd.Ops[1].Error = "no UTF-8: \xff, \ufffd \u2028 <&>"
 	if _, err := Read(t.Context(), write(t, odd)); err != nil {
 		t.Error(err)
 	}
+
 	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
 		t.Errorf("a second history in the folder: %v, want %v", err, ErrExists)
 	}
@@ -129,9 +140,14 @@ func TestReadIsWhatWasWritten(t *testing.T) {
 // TestDamaged: each damage is told with its file and line.
 func TestDamaged(t *testing.T) {
 	replace := func(old, new string) func(string) string {
-		return func(text string) string { return strings.Replace(text, old, new, 1) }
+		return func(text string) string {
+			return strings.Replace(text, old, new, 1)
+		}
 	}
-	lines := func(text string) []string { return strings.SplitAfter(text, "\n") }
+	lines := func(text string) []string {
+		return strings.SplitAfter(text, "\n")
+	}
+
 	for _, c := range []struct {
 		name   string
 		damage func(text string) string
@@ -140,19 +156,32 @@ func TestDamaged(t *testing.T) {
 		{"edited outcome", replace(`"outcome":"refused"`, `"outcome":"applied"`),
 			"line 5: no worker"},
 		{"an end before the beginning", replace(`"end":20`, `"end":2`), "line 4: no worker"},
-		{"a lock released before it was acquired", replace(`"releasing":13`, `"releasing":1`), "line 6: no worker"},
-		{"half a last line", func(s string) string { return s[:len(s)-5] }, "line 10: the file has no end"},
-		{"no last line", func(s string) string { return strings.Join(lines(s)[:9], "") }, "line 10: the file has no end"},
-		{"empty", func(string) string { return "" }, "line 1: the file has no end"},
-		{"something after the end", func(s string) string { return s + "{}\n" }, "line 10: something follows the end"},
+		{"a lock released before it was acquired",
+			replace(`"releasing":13`, `"releasing":1`), "line 6: no worker"},
+		{"half a last line", func(s string) string {
+			return s[:len(s)-5]
+		}, "line 10: the file has no end"},
+		{"no last line", func(s string) string {
+			return strings.Join(lines(s)[:9], "")
+		}, "line 10: the file has no end"},
+		{"empty", func(string) string {
+			return ""
+		}, "line 1: the file has no end"},
+		{"something after the end", func(s string) string {
+			return s + "{}\n"
+		}, "line 10: something follows the end"},
 		{"not JSON", replace("{", "["), "line 1: it cannot be read"},
 		{"an older history", replace("history 3", "history 2"), `format "marketsim history 2"`},
-		{"a later history", replace(`history 3","header":{`, `history 4","header":{"later":1,`), `"marketsim history 4"`},
+		{"a later history", replace(`history 3","header":{`, `history 4","header":{"later":1,`),
+			`"marketsim history 4"`},
 		{"no accounts", replace(`"accounts":3`, `"accounts":0`), "line 1: no worker of such a row"},
-		{"many accounts", replace(`"accounts":3`, `"accounts":1000001`), "line 1: no worker of such a row"},
-		{"many coins", replace(`"funds":100`, `"funds":1000000000000001`), "line 1: no worker of such a row"},
+		{"many accounts", replace(`"accounts":3`, `"accounts":1000001`),
+			"line 1: no worker of such a row"},
+		{"many coins", replace(`"funds":100`, `"funds":1000000000000001`),
+			"line 1: no worker of such a row"},
 		{"a large item", replace(`"item":1`, `"item":10000000001`), "line 2: no worker of such a row"},
-		{"a high price", replace(`"price":40`, `"price":1000000000001`), "line 4: no worker of such a row"},
+		{"a high price", replace(`"price":40`, `"price":1000000000001`),
+			"line 4: no worker of such a row"},
 		{"a number that is none", replace(`"price":40`, `"price":1e99`), "line 4: it cannot be read"},
 		{"an unknown field", replace(`"end":20`, `"end":20,"enp":3`),
 			`line 4: it cannot be read: the field "enp" is unknown`},
@@ -162,8 +191,10 @@ func TestDamaged(t *testing.T) {
 		{"no price", replace(`"price":40,`, ``), "line 4: no worker of such a row"},
 		{"no buyer", replace(`"buyer":2,`, ``), "line 7: no worker of such a row"},
 		{"no coins at the end", replace(`"Funds":{"1":140,"2":60},`, ``), "line 10: a field is missing"},
-		{"a field twice", replace(`"end":20`, `"end":20,"end":20`), "line 4: a field is missing, or there twice"},
-		{"two records in a line", replace(`"op"`, `"hold":null,"op"`), "line 2: a field is missing, or there twice"},
+		{"a field twice", replace(`"end":20`, `"end":20,"end":20`),
+			"line 4: a field is missing, or there twice"},
+		{"two records in a line", replace(`"op"`, `"hold":null,"op"`),
+			"line 2: a field is missing, or there twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := write(t, everything())
@@ -173,6 +204,7 @@ func TestDamaged(t *testing.T) {
 			if after == string(before) {
 				t.Fatal("nothing was changed")
 			}
+
 			testkit.Succeeds(t, os.WriteFile(path, []byte(after), 0o666))
 			h, err := Read(t.Context(), dir)
 			if !errors.Is(err, ErrDamaged) || h != nil || !strings.Contains(err.Error(), path+", line") ||
@@ -189,11 +221,15 @@ func TestDamaged(t *testing.T) {
 func TestEachBit(t *testing.T) {
 	t.Parallel()
 	whole := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
+
 	// A key of the data is one of a number or that of no field.
 	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`)
-	fields := regexp.MustCompile(`^"(format|header|op|hold|final|run|subject|mix|seed|accounts|funds|began|worker|kind|` +
-		`start|end|item|seller|buyer|price|outcome|reason|error|name|called|acquired|releasing|released|fence|lost|` +
+	fields := regexp.MustCompile(`^"(format|header|op|hold|final|` +
+		`run|subject|mix|seed|accounts|funds|began|worker|kind|` +
+		`start|end|item|seller|buyer|price|outcome|reason|error|` +
+		`name|called|acquired|releasing|released|fence|lost|` +
 		`noticed|Funds|Inventory|Listings)":$`)
+
 	mayChange := make([]bool, len(whole))
 	for _, at := range data.FindAllIndex(whole, -1) {
 		isField := fields.Match(whole[at[0]:at[1]])
@@ -201,6 +237,7 @@ func TestEachBit(t *testing.T) {
 			mayChange[i] = !isField
 		}
 	}
+
 	accepted := 0
 	for i := range whole {
 		for bit := range 8 {
@@ -215,6 +252,7 @@ func TestEachBit(t *testing.T) {
 			}
 		}
 	}
+
 	if all := 8 * len(whole); accepted == 0 || accepted > all/4 {
 		t.Errorf("%d of %d flipped bits are read", accepted, all)
 	}
@@ -230,32 +268,38 @@ func TestReadIsBounded(t *testing.T) {
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), path+" is not a file") {
 		t.Errorf("what is no file: %v", err)
 	}
+
 	dir = write(t, everything())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Read(ended, dir); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDamaged) {
 		t.Errorf("after the end: %v", err)
 	}
+
 	testkit.Succeeds(t, os.Truncate(filepath.Join(dir, fileName), maxBytes+1))
 	_, err = Read(t.Context(), dir)
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "is larger than 512 MiB") {
 		t.Errorf("a large file: %v", err)
 	}
+
 	many := everything()
 	many.Ops = slices.Repeat(many.Ops[:1], maxItems/market.BatchSize+1)
 	_, err = Read(t.Context(), write(t, many))
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "10001000 items were minted") {
 		t.Errorf("many items: %v", err)
 	}
+
 	_, err = read(t.Context(), io.LimitReader(endless("x"), maxLine+1))
 	if err == nil || !strings.Contains(err.Error(), "line 1: it is longer than 128 MiB") {
 		t.Errorf("a line without an end: %v", err)
 	}
+
 	lines := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
 	first, rest, _ := bytes.Cut(lines, []byte("\n"))
 	second, _, _ := bytes.Cut(rest, []byte("\n"))
 	ctx, cancel := context.WithCancel(t.Context())
-	from := io.MultiReader(bytes.NewReader(append(first, '\n')), calls(cancel), endless(string(second)+"\n"))
+	from := io.MultiReader(
+		bytes.NewReader(append(first, '\n')), calls(cancel), endless(string(second)+"\n"))
 	_, err = read(ctx, from)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted while it reads: %v", err)
@@ -281,11 +325,13 @@ func TestAbandoned(t *testing.T) {
 	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("killed at once: %v", err)
 	}
+
 	recorders[0].Minted(time.Now(), time.Now(), 1, 1, nil)
 	testkit.Succeeds(t, w.Abandon())
 	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("abandoned: %v", err)
 	}
+
 	dir = t.TempDir()
 	for range 2 {
 		w := testkit.Must(Create(dir, everything().Header))(t)
@@ -303,7 +349,8 @@ func TestFullDisk(t *testing.T) {
 	for range 2000 {
 		recorders[0].Listed(time.Now(), time.Now(), market.Listing{Item: 1, Seller: 1, Price: 1}, nil)
 	}
-	if err := w.Finish(market.Snapshot{}); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), dir) {
+	err := w.Finish(market.Snapshot{})
+	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("Finish: %v, want a failure that names %s", err, dir)
 	}
 	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
@@ -316,12 +363,14 @@ func TestFind(t *testing.T) {
 	if _, err := Find(root); !errors.Is(err, ErrNone) {
 		t.Errorf("in an empty folder: %v, want %v", err, ErrNone)
 	}
+
 	nowhere := filepath.Join(root, "nowhere")
 	_, err := Find(nowhere)
 	none := errors.Is(err, ErrNone) && errors.Is(err, os.ErrNotExist)
 	if !none || !strings.Contains(err.Error(), nowhere) {
 		t.Errorf("in no folder: %v, want %v that names %s", err, ErrNone, nowhere)
 	}
+
 	var want []string
 	for _, name := range []string{"1-fine-5x5", "2-h[1]", "3-h["} { // a folder's name is no pattern
 		dir := filepath.Join(root, name)
@@ -333,14 +382,17 @@ func TestFind(t *testing.T) {
 			}
 		}
 	}
+
 	if got, err := Find(root); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("found %v, %v; want %v", got, err, want)
 	}
+
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		testkit.Require(t, "symlinks", err.Error()) // Windows, without the right to
 	}
-	if got, err := Find(link); err != nil || len(got) != 3 || got[0] != filepath.Join(link, "1-fine-5x5") {
+	got, err := Find(link)
+	if err != nil || len(got) != 3 || got[0] != filepath.Join(link, "1-fine-5x5") {
 		t.Errorf("found %v, %v through a link", got, err)
 	}
 }
@@ -352,10 +404,12 @@ func FuzzRead(f *testing.F) {
 	for cut := range 40 {
 		f.Add(whole[:len(whole)*(cut+1)/40])
 	}
+
 	f.Add(bytes.Replace(whole, []byte(":4"), []byte(":5"), 1))
 	f.Add(append(bytes.Clone(whole), '\n'))
 	f.Add(bytes.Replace(whole, []byte(`"price":`), []byte(`"Price":`), 1))
 	f.Add(bytes.Replace(whole, []byte(`"accounts":3`), []byte(`"accounts":100000`), 1))
+
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := read(t.Context(), bytes.NewReader(text))
 		cut := len(text) < len(whole) && bytes.HasPrefix(whole, text)

@@ -49,24 +49,28 @@ func (m move) String() string {
 
 // action is what an operation does to its item, or says of it; nil if that is nothing.
 func (o *Op) action() action {
-	owned, listed := location{user: o.Seller}, location{o.Seller, true, o.Price}
+	owned := location{user: o.Seller}
+	listed := location{user: o.Seller, listed: true, price: o.Price}
+
 	switch {
 	case o.Outcome == Refused:
 		return o.refusal()
 	case o.Item == 0: // a mint that failed before it had any
 		return nil
 	case o.Kind == Mint:
-		return move{location{}, owned}
+		return move{from: location{}, to: owned}
 	case o.Kind == List:
-		return move{owned, listed}
+		return move{from: owned, to: listed}
 	}
-	return move{listed, location{user: o.Buyer}}
+	return move{from: listed, to: location{user: o.Buyer}}
 }
 
 // refusal is what a refused operation says of its item. That of contention, of lacking
 // coins and the like says nothing.
 func (o *Op) refusal() action {
-	listed := func(l location) bool { return l.listed && l.user == o.Seller }
+	listed := func(l location) bool {
+		return l.listed && l.user == o.Seller
+	}
 	answer := func(text string, holds func(location) bool) action {
 		return reading{
 			text:  text,
@@ -75,16 +79,26 @@ func (o *Op) refusal() action {
 		}
 	}
 
+	// A refusal is right if at some moment of the call the item was where the refusal says.
 	switch {
 	case o.Kind == List && o.Reason == market.Reason(market.ErrNotOwned):
-		return answer(fmt.Sprintf("refused to %d as not owned", o.Seller),
-			func(l location) bool { return l != location{user: o.Seller} })
+		text := fmt.Sprintf("refused to %d as not owned", o.Seller)
+		return answer(text, func(l location) bool {
+			return l != location{user: o.Seller}
+		})
+
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrNotListed):
-		return answer(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller),
-			func(l location) bool { return !listed(l) })
+		text := fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller)
+		return answer(text, func(l location) bool {
+			return !listed(l)
+		})
+
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrPriceChanged):
-		return answer(fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", o.Seller, coins(o.Price)),
-			func(l location) bool { return listed(l) && l.price != o.Price })
+		text := fmt.Sprintf("refused to a buyer as listed by %d at another price than %s",
+			o.Seller, coins(o.Price))
+		return answer(text, func(l location) bool {
+			return listed(l) && l.price != o.Price
+		})
 	}
 	return nil
 }
@@ -125,6 +139,7 @@ func (c *checker) gather(p *Part) {
 		traces.note(&c.h.Ops[i])
 	}
 
+	// An item may lie in several places at the end, which is a violation that its trace shows.
 	for _, user := range slices.Sorted(maps.Keys(c.h.Final.Inventory)) {
 		for item := range c.h.Final.Inventory[user] {
 			traces.endsAt(item, location{user: user})
@@ -141,7 +156,7 @@ func (c *checker) gather(p *Part) {
 
 	for _, item := range slices.Sorted(maps.Keys(traces)) {
 		t := traces[item]
-		if len(t.end) == 0 {
+		if len(t.end) == 0 { // it is nowhere, as before it was minted
 			t.end = []location{{}}
 		}
 		c.traces = append(c.traces, t)
@@ -194,12 +209,16 @@ func (c *checker) items() *Part {
 		c.judge(p, fmt.Sprintf("item %d", t.item), location{}, whole)
 	}
 
-	mints := len(filter(c.h.Ops, func(o Op) bool { return o.Kind == Mint && o.Outcome != Refused }))
-	trades := len(filter(c.h.Ops, func(o Op) bool { return o.Kind != Mint }))
-	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted",
-		len(c.traces), moved, trades, mints)
+	mints := filter(c.h.Ops, isMint)
+	trades := len(c.h.Ops) - len(mints)
+	minted := len(filter(mints, func(o Op) bool { return o.Outcome != Refused }))
+	p.Checked = fmt.Sprintf("%d items, %d of them with operations: "+
+		"%d listings and orders, %d batches minted",
+		len(c.traces), moved, trades, minted)
 	return p
 }
+
+func isMint(o Op) bool { return o.Kind == Mint }
 
 // settle finds out by where items lie which orders of unknown outcome were applied. An
 // order's accounts stay open if another operation of its buyer on the item is of unknown
@@ -208,7 +227,9 @@ func (c *checker) settle() {
 	c.applied = map[*Op]bool{}
 	c.unsettled = map[market.UserID]bool{}
 	for _, t := range c.traces {
-		unknown := filter(t.steps, func(s step) bool { return s.op.Outcome == Unknown })
+		unknown := filter(t.steps, func(s step) bool {
+			return s.op.Outcome == Unknown
+		})
 		for _, s := range unknown {
 			movesCoins := s.op.Kind == Purchase && s.op.Seller != s.op.Buyer
 			if movesCoins {
@@ -237,7 +258,9 @@ func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
 // missing is how many operations must have brought an item to a location besides
 // those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
-	n = len(filter(t.end, func(end location) bool { return end == at }))
+	n = len(filter(t.end, func(end location) bool {
+		return end == at
+	}))
 
 	for _, s := range t.steps {
 		m, ok := s.act.(move)
@@ -261,7 +284,8 @@ func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o]
 // opening, sales and purchases.
 func (c *checker) accounts() *Part {
 	p := newPart("accounts")
-	p.Checked = fmt.Sprintf("%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
+	p.Checked = fmt.Sprintf(
+		"%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
 
 	var paid market.Ledger
 	for i := range c.h.Ops {

@@ -64,6 +64,8 @@ func Read(ctx context.Context, dir string) (*History, error) {
 }
 
 func read(ctx context.Context, from io.Reader) (*History, error) {
+	// The last line says that it is: without it, or with anything after it, the file is not as a
+	// Recorder has left it.
 	h := &History{}
 	in := bufio.NewReader(from)
 	for number := 1; ctx.Err() == nil; number++ {
@@ -103,7 +105,8 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("it cannot be read: %w", err)
 	case !l.canonical(text):
-		return false, errors.New("a field is missing, or there twice, or is written in another way: the file was edited")
+		return false, errors.New("a field is missing, or there twice, or is written in another way: " +
+			"the file was edited")
 
 	// A line records one thing, and says nothing else.
 	case number == 1 && l.Header != nil && l.Header.valid():
@@ -114,9 +117,9 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 		h.Holds = append(h.Holds, *l.Hold)
 	case number > 1 && l.Final != nil && l == line{Final: l.Final}:
 		h.Final = *l.Final
-		mints := filter(h.Ops, func(o Op) bool { return o.Kind == Mint })
-		if n := len(mints) * market.BatchSize; n > maxItems {
-			return false, fmt.Errorf("%d items were minted until here, more than %d: record a shorter row", n, maxItems)
+		if n := len(filter(h.Ops, isMint)) * market.BatchSize; n > maxItems {
+			return false, fmt.Errorf("%d items were minted until here, more than %d: "+
+				"record a shorter row", n, maxItems)
 		}
 	default:
 		return false, errors.New("no worker of such a row records that: the file was edited")
@@ -141,7 +144,9 @@ func (h *Header) valid() bool {
 
 // valid reports whether a Recorder may write it.
 func (o *Op) valid(accounts int) bool {
-	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
+	account := func(id market.UserID) bool {
+		return id >= 1 && id <= market.UserID(accounts)
+	}
 	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
 		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
 	failedMint := o.Kind == Mint && o.Outcome != Applied // it may have no item

@@ -64,6 +64,8 @@ func (o *Op) step(act action) step {
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
+func (s step) hasReturned() bool { return s.ret != never }
+
 // judge looks for an order of the steps of an item or an account, which begins in a state, and
 // adds to a part what it finds.
 func (c *checker) judge(p *Part, name string, from state, steps []step) Answer {
@@ -84,7 +86,9 @@ func (c *checker) judge(p *Part, name string, from state, steps []step) Answer {
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state // of a piece
 
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Compare(a.call, b.call)
+	})
 	for len(steps) > 0 {
 		n := cut(steps)
 		piece := slices.Clip(steps[:n])
@@ -157,7 +161,9 @@ func (c *checker) legal(from state, steps []step) Answer {
 }
 
 func byReturn(steps []step) []step {
-	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
+	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int {
+		return cmp.Compare(a.ret, b.ret)
+	})
 }
 
 // prefix is what was known when the first n of the steps, sorted by return, had
@@ -181,15 +187,22 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 // shortest is the shortest beginning of steps, by the time of return, that has no order.
 // It leaves out steps that change nothing, if there is no order without them either.
 func (c *checker) shortest(from state, steps []step) []step {
+	// All together have no order, and a longer beginning than one without has none either.
 	all := byReturn(steps)
-	// These together have no order.
-	returned := len(filter(all, func(s step) bool { return s.ret != never }))
-	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
+	returned := len(filter(all, step.hasReturned))
+	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool {
+		return c.legal(from, prefix(all, i+1)) == Violated
+	})
 
 	steps = prefix(all, n)
 
-	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {
-		if fewer := slices.Delete(slices.Clone(steps), i, i+1); steps[i].reads() && c.legal(from, fewer) == Violated {
+	first := max(0, len(steps)-maxLooks)
+	for i := len(steps) - 1; i >= first; i-- {
+		if !steps[i].reads() {
+			continue
+		}
+		fewer := slices.Delete(slices.Clone(steps), i, i+1)
+		if c.legal(from, fewer) == Violated {
 			steps = fewer
 		}
 	}
@@ -208,7 +221,7 @@ func describe(from state, steps []step) (lines []string) {
 	last := byReturn(steps)
 	if more := len(last) - maxDescribed; more > 0 {
 		// What was under way is described in a short story only.
-		last = filter(last, func(s step) bool { return s.ret != never })
+		last = filter(last, step.hasReturned)
 		more = max(0, len(last)-maxDescribed)
 		lines = append(lines, fmt.Sprintf("after %d other operations", more))
 		last = last[more:]
@@ -224,7 +237,7 @@ func describe(from state, steps []step) (lines []string) {
 func nameProblem(steps []step) string {
 	var last action
 	sold := map[location]int{}
-	for _, s := range filter(byReturn(steps), func(s step) bool { return s.ret != never }) {
+	for _, s := range filter(byReturn(steps), step.hasReturned) {
 		last = s.act
 		if m, ok := last.(move); ok {
 			sold[m.from]++

@@ -75,7 +75,9 @@ func (w *world) heardKinds() ([]explore.Fault, error) {
 		return w.kinds, nil
 	}
 
-	heard := slices.DeleteFunc(slices.Clone(w.kinds), func(f explore.Fault) bool { return f == explore.Cancel })
+	heard := slices.DeleteFunc(slices.Clone(w.kinds), func(f explore.Fault) bool {
+		return f == explore.Cancel
+	})
 	if len(heard) == 0 {
 		return nil, fmt.Errorf("%w: its calls are to be cancelled, and its answer to %q is not %q",
 			ErrAdapter, program.CanCancel, program.Yes)
@@ -121,7 +123,8 @@ func (s *schedule) cancelsWaiting() (options []search.Choice) {
 	}
 	for _, c := range s.clients {
 		if s.mayCancel(c) && (!s.canGoOn(c) || s.polls(c)) {
-			options = append(options, search.Choice{What: string(explore.Cancel), N: c.number, At: requestStays})
+			cancel := search.Choice{What: string(explore.Cancel), N: c.number, At: requestStays}
+			options = append(options, cancel)
 		}
 	}
 	return options

@@ -71,6 +71,7 @@ func adaptCancellable(kind string) {
 			calls <- in.Text()
 		}
 	}()
+
 	for line := range calls {
 		fmt.Println(l.answer(line))
 	}
@@ -131,11 +132,13 @@ func (l *cancellable) acquire(name string) error {
 	if l.kind == "cancel stays" {
 		ttl = 0
 	}
+
 	for {
 		taken, err := l.rdb.SetNX(l.ctx, name, l.token, ttl).Result()
 		if err == nil && taken && ttl == 0 {
 			err = l.rdb.PExpire(l.ctx, name, l.ttl).Err()
 		}
+
 		switch {
 		case err == nil && taken:
 			return nil
@@ -160,9 +163,11 @@ func (l *cancellable) giveBack() error {
 // renew renews the lock of the token until end is called.
 func (l *cancellable) renew() (end func()) {
 	ctx, end := context.WithCancel(context.Background())
-	name, token := l.name, l.token
+	name := l.name
+	token := l.token
 	script := redis.NewScript(
 		`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], ARGV[2]) or 0`)
+
 	go func() {
 		for {
 			select {
@@ -173,6 +178,7 @@ func (l *cancellable) renew() (end func()) {
 			}
 		}
 	}()
+
 	return end
 }
 
@@ -196,7 +202,9 @@ func (l *cancellable) release() (string, error) {
 func TestJudgeCancels(t *testing.T) {
 	alone(t)
 	// Without a preemption nobody need ask for the lock while the other one holds it.
-	cancels := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Kinds: []explore.Fault{explore.Cancel}}
+	cancels := explore.Bounds{
+		Preemptions: 1, Faults: 1, Total: 1, Kinds: []explore.Fault{explore.Cancel},
+	}
 	finds(t, options(t, "cancel", cancels))
 
 	for _, c := range []struct{ kind, token string }{
@@ -227,10 +235,12 @@ func TestWhoDoesNotHearIsNotCancelled(t *testing.T) {
 	o := options(t, "compare", explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}})
 	o.Pairs = 1
 	const says = `its answer to "can cancel" is not "yes"`
-	if _, err := judge.Run(t.Context(), o); !errors.Is(err, judge.ErrAdapter) || !strings.Contains(err.Error(), says) {
+	_, err := judge.Run(t.Context(), o)
+	if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(err.Error(), says) {
 		t.Errorf("a program that does not hear, and nothing else to happen: %v", err)
 	}
-	_, err := judge.Replay(t.Context(), o, "x5/any/lock/cancel1.d1")
+
+	_, err = judge.Replay(t.Context(), o, "x5/any/lock/cancel1.d1")
 	if err == nil || !strings.Contains(err.Error(), "step 1 of the token cannot be chosen") {
 		t.Errorf("a token with a fault that the program does not hear: %v", err)
 	}

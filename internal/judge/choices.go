@@ -49,13 +49,18 @@ func (s *schedule) mayLeave(c *client) bool {
 
 // isFirstTake reports whether a client takes the lock as the first, and for the first time:
 // it works for long in one of the programs.
-func (s *schedule) isFirstTake(c *client) bool { return c.number == 0 && s.claim(c).left == takes-1 }
+func (s *schedule) isFirstTake(c *client) bool {
+	return c.number == 0 && s.claim(c).left == takes-1
+}
 
 // polls reports whether a client that takes the lock asks what it has asked before, and
 // nothing has changed since. A lease that has ended changes something.
 func (s *schedule) polls(c *client) bool {
 	claim := s.claim(c)
-	if len(c.waiting) == 0 || claim.phase != acquiring || s.referee.leaseEndedSince(c.number, claim.sent) {
+	if len(c.waiting) == 0 || claim.phase != acquiring {
+		return false
+	}
+	if s.referee.leaseEndedSince(c.number, claim.sent) {
 		return false
 	}
 	return s.idle.polls(c.number, identity(c.waiting[0]))
@@ -155,6 +160,8 @@ func (s *schedule) mayWake(c *client) bool {
 func (s *schedule) do(choice search.Choice) {
 	s.steps = append(s.steps, choice)
 	c := s.clients[choice.N]
+
+	// A late request that arrives, and a client that has yet to begin, give nobody the turn.
 	if choice.What != search.Arrive && choice.What != search.Later {
 		s.running = choice.N
 	}
@@ -169,6 +176,7 @@ func (s *schedule) do(choice search.Choice) {
 		s.renew(c, choice)
 		return
 	}
+
 	switch explore.Fault(choice.What) {
 	case explore.Pause:
 		s.pause(c)
@@ -328,7 +336,8 @@ func (s *schedule) takeRequest(c *client) *wire.Held {
 func (s *schedule) deliver(c *client, h *wire.Held, then string, letGo func()) {
 	event := s.diagram.addRequest(c.number, h, then)
 	limit := 2 * time.Second
-	if slices.ContainsFunc(h.Commands, func(command []string) bool { return wire.Blocks(command[0]) }) {
+	blocks := func(command []string) bool { return wire.Blocks(command[0]) }
+	if slices.ContainsFunc(h.Commands, blocks) {
 		limit = 10 * time.Millisecond
 	}
 

@@ -43,7 +43,9 @@ type event struct {
 // start starts the program, and has its lines and its end sent to events.
 func (c *client) start(lease time.Duration) (err error) {
 	c.Lease = lease
-	c.process, err = c.Launch.Start(func(o program.Output) { c.events <- event{client: c, output: o} })
+	c.process, err = c.Launch.Start(func(o program.Output) {
+		c.events <- event{client: c, output: o}
+	})
 	return err
 }
 
@@ -91,13 +93,13 @@ func (c *client) explanation() (text string) {
 			c.gate.Addr())
 	}
 	for _, user := range c.gate.Refused() {
-		text += fmt.Sprintf("; user %d has connected to %s, which admits only user %d, as whom the program has to run",
-			user, c.gate.Addr(), os.Geteuid())
+		text += fmt.Sprintf("; user %d has connected to %s, which admits only user %d, "+
+			"as whom the program has to run", user, c.gate.Addr(), os.Geteuid())
 	}
 	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
 		if slices.Contains(commands, name) {
-			text = fmt.Sprintf("; it has asked for %s, and is given a single server without TLS and without a password",
-				strings.ToUpper(name))
+			text = fmt.Sprintf("; it has asked for %s, and is given a single server "+
+				"without TLS and without a password", strings.ToUpper(name))
 		}
 	}
 

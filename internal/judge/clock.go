@@ -52,7 +52,8 @@ var errClock = errors.New("the clock of a client was not set")
 type hiddenClock struct{ word string }
 
 func (h hiddenClock) Error() string {
-	return fmt.Sprintf("a clock may be inside %q, which the gate cannot move", wording.Excerpt(h.word, 60))
+	return fmt.Sprintf("a clock may be inside %q, which the gate cannot move",
+		wording.Excerpt(h.word, 60))
 }
 
 // withClock has do play schedules while the gate sets the clock, and where that cannot while
@@ -98,7 +99,9 @@ func underFaketime(command []string, ahead time.Duration) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: faketime is not installed", errClock)
 	}
-	return slices.Concat([]string{faketime, "-m", "-f", fmt.Sprintf("%+ds", int(ahead.Seconds()))}, command), nil
+
+	offset := fmt.Sprintf("%+ds", int(ahead.Seconds()))
+	return slices.Concat([]string{faketime, "-m", "-f", offset}, command), nil
 }
 
 // checkClock returns an error unless faketime has set the clock of the second client, as both
@@ -147,18 +150,21 @@ func (c *client) term(h *wire.Held) term {
 // name of a lock, a number or a time.
 func (o *observation) opaque() (places []string, signed string) {
 	for n, requests := range o.requests {
-		others := o.words(1 - n)
-
+		var commands [][]string
 		for _, request := range requests {
-			for _, command := range request.commands {
-				for i, word := range command {
-					if i == 0 || others[word] || isScript(command, i) || !o.isOpaque(n, word) {
-						continue
-					}
-					places = append(places, fmt.Sprintf("%s argument %d", strings.ToUpper(command[0]), i))
-					if isSigned(word) {
-						signed = cmp.Or(signed, word)
-					}
+			commands = append(commands, request.commands...)
+		}
+
+		others := o.words(1 - n)
+		for _, command := range commands {
+			for i, word := range command {
+				if i == 0 || others[word] || isScript(command, i) || !o.isOpaque(n, word) {
+					continue
+				}
+				place := fmt.Sprintf("%s argument %d", strings.ToUpper(command[0]), i)
+				places = append(places, place)
+				if isSigned(word) {
+					signed = cmp.Or(signed, word)
 				}
 			}
 		}
@@ -200,13 +206,16 @@ func isScript(command []string, place int) bool {
 // Numbers, and words as long as a SHA or an HMAC is in hexadecimal digits or base64.
 var (
 	number    = regexp.MustCompile(`^[(\[]?[0-9.eE+-]+$`)
-	signature = regexp.MustCompile(`^([0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{96}|[0-9a-fA-F]{128}|` +
+	signature = regexp.MustCompile(`^(` +
+		`[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{96}|[0-9a-fA-F]{128}|` +
 		`[\w+/-]{27}=|[\w+/-]{43}=?|[\w+/-]{64}|[\w+/-]{86}(==)?)$`)
 )
 
 // isSigned reports whether a word, or a part of it, may be a signature or a hash.
 func isSigned(word string) bool {
-	parts := strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(".:;|,", r) })
+	parts := strings.FieldsFunc(word, func(r rune) bool {
+		return strings.ContainsRune(".:;|,", r)
+	})
 	return slices.ContainsFunc(parts, signature.MatchString)
 }
 

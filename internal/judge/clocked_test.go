@@ -21,7 +21,9 @@ import (
 // takesByClock takes a lock that ends at a time by some clock, as testdata/clock.py does: by
 // the client's for getset, and by the server's for time. With token it takes one by SET NX PX
 // whose token has the client's time inside.
-func takesByClock(ctx context.Context, rdb *redis.Client, kind, name string, lease time.Duration) (token string) {
+func takesByClock(
+	ctx context.Context, rdb *redis.Client, kind, name string, lease time.Duration) (token string) {
+
 	now := func() int64 { return time.Now().UnixMilli() }
 	switch kind {
 	case "clock time":
@@ -99,6 +101,7 @@ func TestSearchesOfAStaticBinary(t *testing.T) {
 		if err != nil {
 			return err
 		}
+
 		p := r.Promises[3]
 		if p.State != "unchecked" || !strings.HasPrefix(p.Why, `a clock may be inside "token:1`) {
 			t.Errorf("a clock inside a word: %+v", p)
@@ -113,6 +116,7 @@ func TestGateAndFaketimeAgree(t *testing.T) {
 	if _, err := exec.LookPath("faketime"); err != nil {
 		testkit.Require(t, "clients", "there is no faketime")
 	}
+
 	for _, c := range []struct {
 		kind, program string
 		broken        bool
@@ -129,6 +133,7 @@ func TestGateAndFaketimeAgree(t *testing.T) {
 			o := options(t, "", explore.Bounds{})
 			o.Command = []string{"/usr/bin/python3", "testdata/clock.py", c.kind}
 			o.Program = c.program
+
 			var lacks error // its client library
 			for _, o := range []judge.Options{o, o.UnderFaketime()} {
 				retried(t, o, func(o judge.Options) error {
@@ -143,6 +148,7 @@ func TestGateAndFaketimeAgree(t *testing.T) {
 					return err
 				})
 			}
+
 			if lacks != nil {
 				testkit.Require(t, "clients", lacks.Error())
 			}

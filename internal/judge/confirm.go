@@ -26,7 +26,9 @@ type cause struct {
 func causeOf(harm verify.Harm, steps []search.Choice) cause {
 	c := cause{harm: harm}
 	if harm == verify.LockedOut {
-		struck := slices.DeleteFunc(slices.Clone(steps), func(c search.Choice) bool { return !c.IsFault() })
+		struck := slices.DeleteFunc(slices.Clone(steps), func(c search.Choice) bool {
+			return !c.IsFault()
+		})
 		c.breaks = keptOutBreaks(search.Words(struck))
 	}
 	return c
@@ -77,7 +79,9 @@ func (r *rivalry) alone(play func()) {
 
 // Play implements search.World. It leaves out harms that are not confirmed.
 func (w *world) Play(choose search.Chooser) (played search.Played, err error) {
-	w.rivals.beside(func() { played, err = w.playOnce(choose) })
+	w.rivals.beside(func() {
+		played, err = w.playOnce(choose)
+	})
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
 		return !w.confirm(v.Harm, played.Steps)
 	})
@@ -99,7 +103,9 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 	}
 
 	w.rivals.alone(func() {
-		w.confirmed[of] = comesAgain(harm, func() bool { return w.shows(harm, steps) })
+		w.confirmed[of] = comesAgain(harm, func() bool {
+			return w.shows(harm, steps)
+		})
 	})
 	if !w.confirmed[of] {
 		w.refuted[harm]++
@@ -112,7 +118,9 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 func (w *world) shows(harm verify.Harm, steps []search.Choice) bool {
 	w.endPrograms()
 	again, _ := w.playOnce(search.Follow(search.Words(steps)))
-	return slices.ContainsFunc(again.Harms, func(v verify.Violation) bool { return v.Harm == harm })
+	return slices.ContainsFunc(again.Harms, func(v verify.Violation) bool {
+		return v.Harm == harm
+	})
 }
 
 // endPrograms ends the programs, so that the next schedule has new ones.
@@ -126,8 +134,10 @@ func (w *world) endPrograms() {
 func refutedNotes(program string, refuted map[verify.Harm]int) (notes []string) {
 	for _, harm := range verify.Harms() {
 		if times := refuted[harm]; times > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %q was seen in %s, and not again when nothing else was played beside: "+
-				"that does not count", program, harm, english.Plural(times, "schedule", "")))
+			note := fmt.Sprintf("%s: %q was seen in %s, and not again "+
+				"when nothing else was played beside: that does not count",
+				program, harm, english.Plural(times, "schedule", ""))
+			notes = append(notes, note)
 		}
 	}
 	return notes

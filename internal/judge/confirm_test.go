@@ -33,7 +33,8 @@ func TestHarmsComeAgain(t *testing.T) {
 			return c.shown[tries-1]
 		})
 		if got != c.want || tries != c.tries {
-			t.Errorf("%s, shown %t: counts: %t after %d tries, want %t after %d", c.harm, c.shown, got, tries, c.want, c.tries)
+			t.Errorf("%s, shown %t: counts: %t after %d tries, want %t after %d",
+				c.harm, c.shown, got, tries, c.want, c.tries)
 		}
 	}
 }
@@ -44,7 +45,8 @@ func TestCausesOfKeptOut(t *testing.T) {
 	crash := []search.Choice{{What: "d"}, {What: string(explore.Die)}}
 	cancelled := []search.Choice{{What: string(explore.Cancel)}, {What: "d"}}
 	causes := []cause{
-		causeOf(verify.LockedOut, crash), causeOf(verify.LockedOut, cancelled), causeOf(verify.LockedOut, crash[:1]),
+		causeOf(verify.LockedOut, crash), causeOf(verify.LockedOut, cancelled),
+		causeOf(verify.LockedOut, crash[:1]),
 	}
 	want := []string{survivesCrash, survivesCancel, "who waits gets in"}
 	for i, c := range causes {

@@ -22,8 +22,16 @@ type control struct {
 
 // controls are a release by GET, then DEL, and a take by SETNX, then an expiry.
 var controls = []control{
-	{"set-ex-compare", "x5/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
-	{"setnx-expire-naive", "x5/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+	{
+		spec:  "set-ex-compare",
+		token: "x5/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2",
+		harm:  verify.FreedAnothers,
+	},
+	{
+		spec:  "setnx-expire-naive",
+		token: "x5/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2",
+		harm:  verify.LockedOut,
+	},
 }
 
 // playControls returns an error if a control does no harm on this machine: the search
@@ -59,6 +67,6 @@ func (o Options) playControl(ctx context.Context, c control) error {
 		}
 	}
 
-	return fmt.Errorf("%s, which is wrong, was played as a control, so that nothing can be concluded: %s: is this "+
-		"machine too busy?", c.spec, why)
+	return fmt.Errorf("%s, which is wrong, was played as a control, "+
+		"so that nothing can be concluded: %s: is this machine too busy?", c.spec, why)
 }

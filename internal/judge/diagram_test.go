@@ -24,11 +24,13 @@ func TestDiagramNamesThings(t *testing.T) {
 		{"eval", script, "0"},
 	}}, "lock-ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
-	drawn := d.draw([]*claim{{name: "Alice"}})([]verify.Violation{{Harm: verify.TwoHolders, Text: "both"}})
+	twoHolders := verify.Violation{Harm: verify.TwoHolders, Text: "both"}
+	drawn := d.draw([]*claim{{name: "Alice"}})([]verify.Violation{twoHolders})
 	var does []string
 	for _, e := range drawn.Events {
 		does = append(does, e.Does)
 	}
+
 	want := []string{
 		"SET my:lock:1 token-1 nx",
 		`EVAL script-1 1 a\x1b[31m\n`,
@@ -38,9 +40,11 @@ func TestDiagramNamesThings(t *testing.T) {
 	if !slices.Equal(does, want) {
 		t.Errorf("%q\nwant %q", does, want)
 	}
+
 	if reply := drawn.Events[3].Reply; reply != "lock:1" {
 		t.Errorf("the reply is drawn as %q", reply)
 	}
+
 	end := []string{
 		"script-1: return redis.call('GET', KEYS[1])", "Harm: two holders: both",
 	}
@@ -60,7 +64,9 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 		"evalsha 77 1 k one":  {"evalsha 77 1 k two"},
 	} {
 		for _, other := range others {
-			if a, b := identityOf(one), identityOf(other); a != b {
+			a := identityOf(one)
+			b := identityOf(other)
+			if a != b {
 				t.Errorf("%q is known as %q, and %q as %q", one, a, other, b)
 			}
 		}
@@ -68,10 +74,12 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 
 	var known []string
 	for _, request := range []string{
-		"set k v", "set k v nx", "set k v xx", "set k v get", "set k v nx get", "set k v keepttl", "set l v",
+		"set k v", "set k v nx", "set k v xx", "set k v get", "set k v nx get",
+		"set k v keepttl", "set l v",
 	} {
 		known = append(known, identityOf(request))
 	}
+
 	slices.Sort(known)
 	if once := slices.Compact(slices.Clone(known)); len(once) != len(known) {
 		t.Errorf("of these requests two are known as one: %q", known)

@@ -30,7 +30,9 @@ func (s *schedule) finish() {
 		}
 	}
 
-	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool { return v.Harm != verify.Outlived })
+	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool {
+		return v.Harm != verify.Outlived
+	})
 	if doesHarm || s.referee.cancels > 0 && len(s.referee.harms) > 0 {
 		s.endPrograms() // what a fault has left in them would go on in the next schedule
 	}
@@ -87,7 +89,8 @@ func (s *schedule) checkRecovery() {
 	end := time.Now().Add(2*s.lease + settleLimit + time.Second)
 	err := s.acquireWithin(c, time.Until(end), program.Acquire(s.lock))
 	if errors.Is(err, program.ErrSilent) {
-		s.referee.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
+		s.referee.harm(verify.LockedOut, fmt.Sprintf(
+			"a client does not get in within two leases (%s) after the end",
 			(2*s.lease).Round(time.Millisecond)))
 	}
 	s.referee.testedIf(survivesCrash, err == nil && s.referee.orphaned)

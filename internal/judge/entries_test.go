@@ -25,7 +25,8 @@ func TestEntriesCountHarms(t *testing.T) {
 
 	got := ""
 	for _, e := range (Options{Command: []string{"lock"}}).entries(r) {
-		if want := (findings.JudgedLease{AskedMS: 1000, ShortestMS: 900, LongestMS: 1050}); *e.Lease != want {
+		want := findings.JudgedLease{AskedMS: 1000, ShortestMS: 900, LongestMS: 1050}
+		if *e.Lease != want {
 			t.Errorf("%s: the lease is stored as %+v, want %+v", e.Harm, *e.Lease, want)
 		}
 		got += fmt.Sprintf("%s: %d of %d; ", e.Harm, e.Harmful, e.Schedules)
@@ -43,7 +44,10 @@ func TestHarmThatNeedsNoClock(t *testing.T) {
 		e.Broken = broken
 		return e
 	}
-	before := []findings.Exploration{entry(locks, verify.FenceRepeats, fenced), entry(works, verify.NoHarm, "")}
+	before := []findings.Exploration{
+		entry(locks, verify.FenceRepeats, fenced),
+		entry(works, verify.NoHarm, ""),
+	}
 	all := withoutClocks([]findings.Exploration{
 		entry(clockAhead, verify.FenceRepeats, clockIndependent),
 		entry(clockAhead, verify.TwoHolders, clockIndependent),

@@ -25,7 +25,12 @@ type shortfall struct {
 // preempted, and with a clock that is wrong no fault happens.
 func (o Options) belowFloor(s ProgramResult) shortfall {
 	name := o.program().Name
-	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool { return slices.Contains(s.kinds, kind) })
+	missing := slices.DeleteFunc(Kinds(), func(kind explore.Fault) bool {
+		return slices.Contains(s.kinds, kind)
+	})
+
+	// Bounds are raised from none, preemptions first: at one fault and one preemption both parts
+	// of the floor lie behind.
 	reached := s.Stopped == "" || s.Faults > 1 || s.Faults == 1 && s.Preemptions > 0
 
 	switch {

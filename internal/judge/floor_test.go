@@ -22,6 +22,7 @@ func TestKeptHasAFloor(t *testing.T) {
 		s.Preemptions = preemptions
 		return s
 	}
+
 	interrupted := stopped(1, 0)
 	interrupted.Stopped = "an interruption"
 	few := done
@@ -35,20 +36,35 @@ func TestKeptHasAFloor(t *testing.T) {
 		want     shortfall
 	}{
 		{"all", Options{Bounds: both}, done, shortfall{}},
-		{"what comes after the floor is cut off", Options{Bounds: both, Within: minute}, stopped(1, 1), shortfall{}},
+		{
+			"what comes after the floor is cut off",
+			Options{Bounds: both, Within: minute}, stopped(1, 1), shortfall{},
+		},
 		{"faults are cut off", Options{Bounds: both, Within: minute}, stopped(1, 0),
 			shortfall{"stopped after 90 schedules", 3 * minute}},
-		{"of the time of all programs", Options{Bounds: both, Within: minute, within: 3 * minute}, stopped(0, 1),
-			shortfall{"stopped after 90 schedules", 9 * minute}},
+		{
+			"of the time of all programs",
+			Options{Bounds: both, Within: minute, within: 3 * minute}, stopped(0, 1),
+			shortfall{"stopped after 90 schedules", 9 * minute},
+		},
 		{"more time would not help", Options{Bounds: both, Within: minute}, interrupted,
 			shortfall{why: "stopped after 90 schedules by an interruption"}},
 		{"no preemption", Options{Bounds: explore.Bounds{Faults: 1}}, done,
 			shortfall{why: "nobody was preempted: --preemptions 1 has that happen"}},
-		{"who works is not preempted", Options{Program: works, Bounds: explore.Bounds{Faults: 1}}, done, shortfall{}},
+		{
+			"who works is not preempted",
+			Options{Program: works, Bounds: explore.Bounds{Faults: 1}}, done, shortfall{},
+		},
 		{"no fault", Options{Bounds: explore.Bounds{Preemptions: 1}}, done,
 			shortfall{why: "no fault happened: --faults 1 has that happen"}},
-		{"no fault beside a clock", Options{Program: clockAhead, Bounds: explore.Bounds{Preemptions: 1}}, done, shortfall{}},
-		{"few kinds", Options{Bounds: both}, few, shortfall{why: "--of has left out lose-reply and late"}},
+		{
+			"no fault beside a clock",
+			Options{Program: clockAhead, Bounds: explore.Bounds{Preemptions: 1}}, done, shortfall{},
+		},
+		{
+			"few kinds", Options{Bounds: both}, few,
+			shortfall{why: "--of has left out lose-reply and late"},
+		},
 	} {
 		if got := c.o.belowFloor(c.searched); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
@@ -73,7 +89,8 @@ func TestAllThatWasCutOffIsNamed(t *testing.T) {
 		clockAhead: {why: "stopped after 2 schedules by an interruption"},
 	}}
 	for promise, want := range map[string]string{
-		exclusive: "lock: stopped after 9 schedules; lock-works: stopped after 1 schedule; --within 5m may reach it",
+		exclusive: "lock: stopped after 9 schedules; lock-works: stopped after 1 schedule; " +
+			"--within 5m may reach it",
 
 		clockIndependent: "lock-clock: stopped after 2 schedules by an interruption",
 	} {

@@ -23,7 +23,9 @@ func TestIdleDetector(t *testing.T) {
 	launch := program.Launch{Command: []string{"/bin/sh", "-c", echoes}}
 	p := testkit.Must(launch.Start(func(o program.Output) { said <- o }))(t)
 	defer p.Close()
-	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return nil, net.ErrClosed }))(t)
+	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) {
+		return nil, net.ErrClosed
+	}))(t)
 	defer gate.Close()
 	idle := newIdleDetector(1)
 	reacts := func() bool {

@@ -28,21 +28,27 @@ func TestJudgeIsInterrupted(t *testing.T) {
 	t.Parallel()
 	tells := options(t, "tells", explore.Bounds{Preemptions: 3, Kinds: []explore.Fault{}})
 	tells.Pairs = 2
+
 	retried(t, tells, func(o judge.Options) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		asked := &countdown{over: cancel}
 		asked.left.Store(30) // rehearsals take about 12, and all schedules 180
 		o.Stderr = asked
+
 		r, err := judge.Judge(ctx, o)
 		if r == nil {
 			return err
 		}
-		first, then := r.Searches[0], r.Searches[1]
+
+		first := r.Searches[0]
 		if first.Harm != "" {
 			return fmt.Errorf("the machine was late: %s", first.Found())
 		}
-		if first.Stopped != "an interruption" || first.Schedules == 0 || then.Why != "an interruption came first" {
+		then := r.Searches[1]
+		if first.Stopped != "an interruption" || first.Schedules == 0 ||
+			then.Why != "an interruption came first" {
+
 			t.Errorf("%+v, and then %+v", first, then)
 		}
 		return nil

@@ -101,12 +101,17 @@ func share(programs []string, left time.Duration) time.Duration {
 
 // runWithLease is Run, with a longer lease where chance or the machine have decided what
 // happened with the shortest: then the report says so. A lease that was asked for stays.
-func (o Options) runWithLease(ctx context.Context, res *findings.Explorations) (ProgramResult, error) {
+func (o Options) runWithLease(
+	ctx context.Context, res *findings.Explorations) (ProgramResult, error) {
+
 	searched, err := Run(ctx, o)
-	for o.Lease == 0 && errors.Is(err, search.ErrChance) && searched.asked < longestAsked && o.hasTime() {
+	for o.Lease == 0 && errors.Is(err, search.ErrChance) &&
+		searched.asked < longestAsked && o.hasTime() {
+
 		o.Lease = 2 * searched.asked
-		res.Notes = append(res.Notes, fmt.Sprintf("%s: with a lease of %s the same choices did not lead to the same points; "+
-			"it was judged with %s", o.program().Name, searched.asked, o.Lease))
+		note := fmt.Sprintf("%s: with a lease of %s the same choices did not lead to the same points; "+
+			"it was judged with %s", o.program().Name, searched.asked, o.Lease)
+		res.Notes = append(res.Notes, note)
 		searched, err = Run(ctx, o)
 		o.Lease = 0
 	}

@@ -39,39 +39,17 @@ func TestMain(m *testing.M) {
 	testkit.VerifyNoLeaks(m)
 }
 
-// adapt is a lock that is taken by SET NX PX, and released as its kind says.
+// adapt is the program to be judged: a lock that is taken by SET NX PX, and released as its
+// kind says, or one of those that other files have.
 func adapt(kind string) {
 	ctx := context.Background()
-	addr := os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
-	several := &redis.UniversalOptions{Addrs: []string{addr}, MaxRetries: -1}
 	rdb := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: 5 * time.Second,
+		Addr: serverAddr(), MaxRetries: -1, DisableIdentity: true, ReadTimeout: 5 * time.Second,
 	})
 	ms, _ := strconv.Atoi(os.Getenv("LOCK_TTL_MS"))
-	name, token := "", ""
-	acquireStays := false
-	releases := 0
-	release := func() (int64, error) { return rdb.Del(ctx, name).Result() }
+	l := &adapted{kind: kind, rdb: rdb, ttl: time.Duration(ms) * time.Millisecond}
+
 	switch kind {
-	case "get-del":
-		release = func() (int64, error) {
-			if rdb.Get(ctx, name).Val() != token {
-				return 0, nil
-			}
-			return rdb.Del(ctx, name).Result()
-		}
-	case "stays":
-		release = func() (int64, error) {
-			rdb.Persist(ctx, name)
-			return 1, nil
-		}
-	case "no lease":
-		ms = 0
-	case "dials once":
-		rdb.Options().PoolSize = 1
-		rdb.Options().Dialer = dialsOnce()
-	case "TLS":
-		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	case "buy", "buy late", "buy again", "buy one item":
 		buys(ctx, rdb, kind)
 		return
@@ -81,78 +59,136 @@ func adapt(kind string) {
 	case "cancel", "cancel stays", "cancel renews", "cancel forgets":
 		adaptCancellable(kind)
 		return
-	case "compare", "clock getset", "clock time", "clock token", "polls seldom", "says one", "tells", "stuck",
-		"lost at first", "lost":
-		script := redis.NewScript(`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
-		release = func() (int64, error) { return script.Run(ctx, rdb, []string{name}, token).Int64() }
-	}
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		word := strings.Fields(in.Text())
-		switch {
-		case kind == "ends":
+	case "ends":
+		if bufio.NewScanner(os.Stdin).Scan() {
 			fmt.Fprintln(os.Stderr, "this is why")
-			return
-		case kind == "other words":
-			fmt.Println("certainly")
-		case kind == "no lock", kind == "own lock":
-			if kind == "own lock" {
-				rdb.Get(ctx, "configuration")
-			}
-			fmt.Println(map[bool]string{true: "acquired", false: "released"}[word[0] == "acquire"])
-		case kind == "TLS":
-			fmt.Println("error", rdb.Ping(ctx).Err())
-		case kind == "CLUSTER":
-			fmt.Println("error", redis.NewClusterClient(several.Cluster()).Ping(ctx).Err())
-		case kind == "SENTINEL":
-			several.MasterName = "mymaster"
-			fmt.Println("error", redis.NewFailoverClient(several.Failover()).Ping(ctx).Err())
-		case kind == "READONLY":
-			fmt.Println("error", rdb.Do(ctx, "readonly").Err())
-		case word[0] == "acquire" && acquireStays:
-			time.Sleep(time.Hour)
-		case word[0] == "acquire":
-			name, token = word[1], rand.Text()
-			if kind == "tells" {
-				fmt.Fprintln(os.Stderr, "asked")
-			}
-			for strings.HasPrefix(kind, "clock ") {
-				token = takesByClock(ctx, rdb, kind, name, time.Duration(ms)*time.Millisecond)
-				if token != "" {
-					break
-				}
-				time.Sleep(2 * time.Millisecond)
-			}
-			for !strings.HasPrefix(kind, "clock ") && !rdb.SetNX(ctx, name, token, time.Duration(ms)*time.Millisecond).Val() {
-				pause := 2 * time.Millisecond
-				if kind == "prolongs" {
-					rdb.PExpire(ctx, name, time.Duration(ms)*time.Millisecond)
-				}
-				// so that the lease seems longer than it is
-				if kind == "polls seldom" && strings.HasPrefix(name, "lease") {
-					pause = 400 * time.Millisecond
-				}
-				time.Sleep(pause)
-			}
-			fmt.Println(map[bool]string{true: "acquired 1", false: "acquired"}[kind == "says one"])
-		default:
-			n, err := release()
-			if err != nil && kind == "stuck" { // it forgets to give its mutex back
-				acquireStays = true
-			}
-			said := map[bool]string{true: "released", false: "lost"}[n == 1]
-			releases++
-			if kind == "lost at first" && releases == 2 {
-				said = "error it could not connect in time"
-			}
-			if kind == "lost" || kind == "lost at first" && releases != 2 && releases < 4 {
-				said = "lost"
-			}
-			if err != nil {
-				said = "error " + err.Error()
-			}
-			fmt.Println(said)
 		}
+		return
+	case "no lease":
+		l.ttl = 0
+	case "dials once":
+		rdb.Options().PoolSize = 1
+		rdb.Options().Dialer = dialsOnce()
+	case "TLS":
+		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	}
+
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Println(l.answer(ctx, strings.Fields(in.Text())))
+	}
+}
+
+func serverAddr() string { return os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT") }
+
+// An adapted is the lock of a program that is judged, of one of many kinds.
+type adapted struct {
+	kind        string
+	rdb         *redis.Client
+	ttl         time.Duration // 0: the lock has no lease
+	name, token string        // of the lock that it has, or asks for
+	releases    int           // so far
+	stuck       bool          // each acquisition waits for good
+}
+
+// answer does what a request asks for, and returns the answer.
+func (l *adapted) answer(ctx context.Context, request []string) string {
+	several := &redis.UniversalOptions{Addrs: []string{serverAddr()}, MaxRetries: -1}
+	switch l.kind {
+	case "other words":
+		return "certainly"
+	case "no lock", "own lock":
+		if l.kind == "own lock" {
+			l.rdb.Get(ctx, "configuration")
+		}
+		return map[bool]string{true: "acquired", false: "released"}[request[0] == "acquire"]
+	case "TLS":
+		return fmt.Sprint("error ", l.rdb.Ping(ctx).Err())
+	case "CLUSTER":
+		return fmt.Sprint("error ", redis.NewClusterClient(several.Cluster()).Ping(ctx).Err())
+	case "SENTINEL":
+		several.MasterName = "mymaster"
+		return fmt.Sprint("error ", redis.NewFailoverClient(several.Failover()).Ping(ctx).Err())
+	case "READONLY":
+		return fmt.Sprint("error ", l.rdb.Do(ctx, "readonly").Err())
+	}
+
+	if request[0] == "acquire" {
+		return l.acquire(ctx, request[1])
+	}
+	return l.afterRelease(l.release(ctx))
+}
+
+// acquire takes the lock, however long that takes.
+func (l *adapted) acquire(ctx context.Context, name string) string {
+	if l.stuck {
+		time.Sleep(time.Hour)
+	}
+	if l.kind == "tells" {
+		fmt.Fprintln(os.Stderr, "asked")
+	}
+
+	l.name = name
+	l.token = rand.Text()
+	for !l.take(ctx) {
+		if l.kind == "prolongs" {
+			l.rdb.PExpire(ctx, l.name, l.ttl)
+		}
+		pause := 2 * time.Millisecond
+		// so that the lease seems longer than it is
+		if l.kind == "polls seldom" && strings.HasPrefix(name, "lease") {
+			pause = 400 * time.Millisecond
+		}
+		time.Sleep(pause)
+	}
+	return map[bool]string{true: "acquired 1", false: "acquired"}[l.kind == "says one"]
+}
+
+// take tries once.
+func (l *adapted) take(ctx context.Context) bool {
+	if strings.HasPrefix(l.kind, "clock ") {
+		l.token = takesByClock(ctx, l.rdb, l.kind, l.name, l.ttl)
+		return l.token != ""
+	}
+	return l.rdb.SetNX(ctx, l.name, l.token, l.ttl).Val()
+}
+
+// release frees the lock, and returns 1 if it had it, as far as its kind can tell.
+func (l *adapted) release(ctx context.Context) (int64, error) {
+	switch l.kind {
+	case "get-del":
+		if l.rdb.Get(ctx, l.name).Val() != l.token {
+			return 0, nil
+		}
+	case "stays":
+		l.rdb.Persist(ctx, l.name)
+		return 1, nil
+	case "compare", "clock getset", "clock time", "clock token", "polls seldom", "says one",
+		"tells", "stuck", "lost at first", "lost":
+		compareAndDelete := redis.NewScript(
+			`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
+		return compareAndDelete.Run(ctx, l.rdb, []string{l.name}, l.token).Int64()
+	}
+	return l.rdb.Del(ctx, l.name).Result()
+}
+
+// afterRelease is the answer after a release that has freed so many locks.
+func (l *adapted) afterRelease(freed int64, err error) string {
+	if err != nil && l.kind == "stuck" { // it forgets to give its mutex back
+		l.stuck = true
+	}
+
+	l.releases++
+	said := map[bool]string{true: "released", false: "lost"}[freed == 1]
+	if l.kind == "lost at first" && l.releases == 2 {
+		said = "error it could not connect in time"
+	}
+	if l.kind == "lost" || l.kind == "lost at first" && l.releases != 2 && l.releases < 4 {
+		said = "lost"
+	}
+	if err != nil {
+		said = "error " + err.Error()
+	}
+	return said
 }
 
 // dialsOnce is the dialer of a client that does not connect again.
@@ -174,9 +210,11 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 		var price int64
 		_, _ = fmt.Sscan(in.Text(), &word, &item, &buyer, &seller, &price)
 		said := ""
+
 		if kind == "buy one item" && item != "1" {
 			return
 		}
+
 		reads := func() {
 			listed, err := rdb.ZScore(ctx, "market:", item+"."+seller).Result()
 			funds, _ := rdb.HGet(ctx, "users:"+buyer, "funds").Int64()
@@ -186,6 +224,7 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 				said = "funds"
 			}
 		}
+
 		buy := func(tx *redis.Tx) error {
 			if kind != "buy late" {
 				reads()
@@ -202,6 +241,7 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 			})
 			return err
 		}
+
 		err := error(redis.TxFailedErr)
 		for errors.Is(err, redis.TxFailedErr) || err != nil && kind == "buy again" {
 			if kind == "buy late" {
@@ -209,6 +249,7 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 			}
 			err = rdb.Watch(ctx, buy, "market:", "users:"+buyer)
 		}
+
 		if err != nil {
 			said = "error " + err.Error()
 		}
@@ -272,7 +313,8 @@ func TestJudgeTellsOfALaterProgram(t *testing.T) {
 		if r == nil || len(r.Searches) != 2 || r.Searches[0].Why != "" {
 			return fmt.Errorf("%+v: %w", r, err)
 		}
-		if why := r.Searches[1].Why; !errors.Is(err, judge.ErrAdapter) || !strings.Contains(why, "has ended") {
+		why := r.Searches[1].Why
+		if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(why, "has ended") {
 			t.Errorf("a program that does not buy from one account: %v, and stored is %q", err, why)
 		}
 		return nil
@@ -288,6 +330,7 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 		if err != nil {
 			return err
 		}
+
 		var harms []verify.Harm
 		for _, f := range r.Found {
 			harms = append(harms, f.Harm)
@@ -361,9 +404,11 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 		want         []verify.Harm
 	}{
 		{"buy", "one-item", nil}, {"buy late", "one-item", []verify.Harm{verify.SoldTwice}},
-		{"buy late", "one-account", []verify.Harm{verify.Overdrawn}}, {"buy again", "one-item", []verify.Harm{verify.ToldNo}},
+		{"buy late", "one-account", []verify.Harm{verify.Overdrawn}},
+		{"buy again", "one-item", []verify.Harm{verify.ToldNo}},
 	} {
-		o := options(t, c.kind, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}})
+		bounds := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}}
+		o := options(t, c.kind, bounds)
 		o.Program = c.market
 		finds(t, o, c.want...)
 	}
@@ -373,7 +418,9 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 func TestJudgedClock(t *testing.T) {
 	alone(t)
 	o := options(t, "", explore.Bounds{Preemptions: 1})
-	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "testdata/lock.py", "clock"}, "lock-clock", nil
+	o.Command = []string{"/usr/bin/python3", "testdata/lock.py", "clock"}
+	o.Program = "lock-clock"
+	o.Bounds.Kinds = nil
 	finds(t, o, verify.TwoHolders)
 	o.Program = "lock-clock-behind"
 	finds(t, o, verify.FreedAnothers, verify.TwoHolders)
@@ -404,7 +451,9 @@ func TestBadAdapters(t *testing.T) {
 		"own lock": "two clients were inside at once",
 		"lost":     `said "lost" 5 times, though nobody else takes that lock`,
 		"TLS":      "it has asked for TLS, and is given a single server without TLS",
-		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
+		"CLUSTER":  "it has asked for CLUSTER, and",
+		"SENTINEL": "asked for SENTINEL,",
+		"READONLY": "asked for READONLY,",
 	} {
 		o := options(t, kind, explore.Bounds{})
 		o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
@@ -413,15 +462,20 @@ func TestBadAdapters(t *testing.T) {
 			t.Errorf("%s: %v, want %q", kind, err, says)
 		}
 	}
+
 	o := options(t, "compare", explore.Bounds{})
 	o.Controls = o.Command // sound, and not the controls
-	if _, err := judge.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "was played as a control") {
+	_, err := judge.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "was played as a control") {
 		t.Errorf("controls that do no harm: %v", err)
 	}
+
 	o.Command = []string{"/nowhere/lock"}
-	if _, err := judge.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere/lock") {
+	_, err = judge.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "/nowhere/lock") {
 		t.Errorf("a program that is not there: %v", err)
 	}
+
 	o.Server = backend.Local{Program: "/nowhere/redis"}
 	if _, err := judge.Run(t.Context(), o); !errors.Is(err, process.ErrUnavailable) {
 		t.Errorf("a server that is not there: %v", err)

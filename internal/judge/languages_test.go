@@ -21,13 +21,18 @@ func TestControlsInOtherLanguages(t *testing.T) {
 	alone(t)
 	t.Setenv("NODE_PATH", "/usr/share/nodejs")
 	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
-	interpreters, endings := []string{"/usr/bin/python3", "node", "ruby"}, []string{".py", ".js", ".rb"}
+	interpreters := []string{"/usr/bin/python3", "node", "ruby"}
+	endings := []string{".py", ".js", ".rb"} // of the programs in each
+
 	for n, c := range []struct {
 		program, kind, token string
 		harm                 verify.Harm
 	}{
 		{"lock", "fixed", "x5/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
-		{"lock", "get-del", "x5/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{
+			"lock", "get-del", "x5/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2",
+			verify.FreedAnothers,
+		},
 		{"lock", "get-set", "x5/getset/lock/d1.d2.d2.d1.d2.d2.d1.d1.d1.d1.d1.d1", verify.TwoHolders},
 		{"lock", "setnx-pexpire", "x5/setnx/lock/d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
 		{"buy", "late-watch", "x5/late/one-item/d1.d1.d2.d2.d2.d2.d1.d1", verify.SoldTwice},
@@ -85,7 +90,8 @@ func TestSoundLocksInOtherLanguages(t *testing.T) {
 		{"ruby", "testdata/script.rb"},
 	} {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
-			o := options(t, "", explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}})
+			bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
+			o := options(t, "", bounds)
 			o.Command = command
 			if _, err := judge.Replay(t.Context(), o, "x5/any/lock/d1"); errors.Is(err, judge.ErrAdapter) {
 				testkit.Require(t, "clients", err.Error())

@@ -48,11 +48,15 @@ func buysReserved(ctx context.Context, rdb *redis.Client, compares bool) {
 			fmt.Println("gone")
 			continue
 		}
+
 		if !compares {
 			token = ""
 		}
-		keys := []string{reservation, "users:" + buyer, "users:" + seller, "market:", "inventory:" + buyer}
+		keys := []string{
+			reservation, "users:" + buyer, "users:" + seller, "market:", "inventory:" + buyer,
+		}
 		confirmed, err := confirm.Run(ctx, rdb, keys, token, price, listing, item).Int()
+
 		switch {
 		case err != nil:
 			fmt.Println("error", err)

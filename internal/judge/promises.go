@@ -127,9 +127,12 @@ func (f judgement) verdicts() (all []verify.PromiseState) {
 // broken only where it was promised, see Options.Entry, and else not kept.
 func (f judgement) verdict(promise, why string) verify.PromiseState {
 	s := verify.PromiseState{Promise: promise, State: "kept"}
-	first := func(is func(findings.Exploration) bool) int { return slices.IndexFunc(f.searches, is) }
+	first := func(is func(findings.Exploration) bool) int {
+		return slices.IndexFunc(f.searches, is)
+	}
 	broken := first(func(e findings.Exploration) bool { return e.Broken == promise })
 	untold := first(func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
+
 	switch {
 	case broken >= 0:
 		s.State = "broken"
@@ -155,7 +158,9 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		return s
 	}
 
-	cut := first(func(e findings.Exploration) bool { return cutShort(e) && bears(e.Program, promise) })
+	cut := first(func(e findings.Exploration) bool {
+		return cutShort(e) && bears(e.Program, promise)
+	})
 	if cut >= 0 {
 		e := f.searches[cut]
 		s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
@@ -189,6 +194,7 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 			Stopped:     r.Stopped,
 		},
 	}
+	// The kinds are stored where they are not those that every program is judged with.
 	if o.Bounds.Kinds != nil || slices.Contains(r.kinds, explore.Cancel) {
 		for _, kind := range r.kinds {
 			none.Of = append(none.Of, string(kind))

@@ -14,10 +14,16 @@ import (
 // ended says how far it came.
 func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 	for _, c := range []struct{ stopped, state string }{
-		{"", "kept"}, {"the time that it was given", "kept"}, {"because " + search.ErrChance.Error(), "unchecked"},
+		{"", "kept"},
+		{"the time that it was given", "kept"},
+		{"because " + search.ErrChance.Error(), "unchecked"},
 	} {
-		row := findings.Exploration{Judged: true, Program: locks, Searched: findings.Searched{Stopped: c.stopped}}
-		found := judgement{searches: []findings.Exploration{row}, tested: map[string]bool{exclusive: true}}
+		row := findings.Exploration{
+			Judged: true, Program: locks, Searched: findings.Searched{Stopped: c.stopped},
+		}
+		found := judgement{
+			searches: []findings.Exploration{row}, tested: map[string]bool{exclusive: true},
+		}
 		got := found.verdict(exclusive, "")
 		if got.State != c.state || (got.Why == "") != (c.stopped == "") {
 			t.Errorf("stopped %q: %+v, want %s", c.stopped, got, c.state)
@@ -83,14 +89,18 @@ func TestWhoIsCancelled(t *testing.T) {
 		"no call was to be cancelled": {Program: "one-item", Bounds: explore.Bounds{Faults: 1}},
 	} {
 		heard := ProgramResult{kinds: o.kinds()}
-		if got := o.uncancelled(heard); got != want || isCancel(string(o.kinds()[len(o.kinds())-1])) != (want == "") {
+		last := o.kinds()[len(o.kinds())-1]
+		if got := o.uncancelled(heard); got != want || isCancel(string(last)) != (want == "") {
 			t.Errorf("%s: %q, of %v, want %q", o.Program, got, o.kinds(), want)
 		}
 	}
+
 	o := Options{Program: locks, Bounds: explore.Bounds{Faults: 1}}
-	if got := o.uncancelled(ProgramResult{kinds: Kinds()}); !strings.Contains(got, "does not hear it") {
+	got := o.uncancelled(ProgramResult{kinds: Kinds()})
+	if !strings.Contains(got, "does not hear it") {
 		t.Errorf("a program that does not hear: %q", got)
 	}
+
 	o.Bounds.Faults = 0
 	if got := o.uncancelled(ProgramResult{kinds: o.kinds()}); got != "no call was to be cancelled" {
 		t.Errorf("without faults: %q", got)

@@ -38,7 +38,9 @@ func (s *shop) open(ctx context.Context) error {
 	s.refused = 0
 
 	err := s.conn.FlushAll(ctx).Err()
-	s.Seed(func(command ...any) { err = errors.Join(err, s.conn.Do(ctx, command...).Err()) }, market.Keys{})
+	s.Seed(func(command ...any) {
+		err = errors.Join(err, s.conn.Do(ctx, command...).Err())
+	}, market.Keys{})
 	return err
 }
 

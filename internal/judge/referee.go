@@ -91,12 +91,16 @@ func (r *referee) other(client int) *claim { return r.claims[1-client] }
 
 // held reports whether a client holds the lock, as far as it was told, or may hold it.
 func (r *referee) held() bool {
-	return slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase == holding || c.phase == unreleased })
+	return slices.ContainsFunc(r.claims, func(c *claim) bool {
+		return c.phase == holding || c.phase == unreleased
+	})
 }
 
 // allEnded reports whether all clients have ended.
 func (r *referee) allEnded() bool {
-	return !slices.ContainsFunc(r.claims, func(c *claim) bool { return c.phase != ended })
+	return !slices.ContainsFunc(r.claims, func(c *claim) bool {
+		return c.phase != ended
+	})
 }
 
 // A term is that of the lease which a request may begin.
@@ -228,7 +232,8 @@ func (r *referee) acquires(client int, token string) {
 
 // twoHold notes the harm that a client has acquired the lock, and another one holds it.
 func (r *referee) twoHold(c, holder *claim) {
-	harm, how := verify.TwoHolders, " and within its lease"
+	harm := verify.TwoHolders
+	how := " and within its lease"
 	stopped := !c.sentBeforePause.IsZero()
 	switch {
 	case stopped && r.mayHaveEnded(c.sentBeforePause.Add(r.lease), holder.acquired):
@@ -284,7 +289,8 @@ func (r *referee) releases(client int, word string) {
 func (r *referee) waits(client int, wait time.Duration) {
 	c := r.claims[client]
 	if c.phase == acquiring && !r.held() && wait > r.patience {
-		r.harm(verify.LockedOut, fmt.Sprintf("%s has waited for %s, while nobody was inside and nothing happened",
+		r.harm(verify.LockedOut, fmt.Sprintf(
+			"%s has waited for %s, while nobody was inside and nothing happened",
 			c.name, wait.Round(time.Millisecond)))
 	}
 }
@@ -300,7 +306,8 @@ func (r *referee) compareTokens(c *claim, token string) {
 	r.testedIf(fenced, r.fence > 0)
 	overtaken := fence < r.fence && !c.sentBeforePause.IsZero()
 	if fence <= r.fence && !overtaken {
-		r.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, r.fence))
+		r.harm(verify.FenceRepeats,
+			fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, r.fence))
 	}
 	r.fence = max(r.fence, fence)
 }

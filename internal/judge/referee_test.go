@@ -20,6 +20,7 @@ func TestReferee(t *testing.T) {
 		time.Sleep(time.Microsecond) // so that the shortest lease is over
 		r.acquires(client, token)
 	}
+
 	for _, c := range []struct {
 		what  string
 		lease time.Duration
@@ -32,8 +33,14 @@ func TestReferee(t *testing.T) {
 			r.releases(alice, program.Released)
 			take(bob, "2")
 		}, nil},
-		{"both", time.Hour, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.TwoHolders}},
-		{"after the lease", 1, func() { take(alice, ""); take(bob, "") }, []verify.Harm{verify.Outlived}},
+		{"both", time.Hour, func() {
+			take(alice, "")
+			take(bob, "")
+		}, []verify.Harm{verify.TwoHolders}},
+		{"after the lease", 1, func() {
+			take(alice, "")
+			take(bob, "")
+		}, []verify.Harm{verify.Outlived}},
 		{"in time of a renewal", time.Hour, func() {
 			take(alice, "")
 			time.Sleep(time.Hour / 2)
@@ -138,17 +145,26 @@ func TestReferee(t *testing.T) {
 			r.leaves(alice)
 			r.releases(alice, program.Lost)
 		}, nil},
-		{"a token twice", 1, func() { take(alice, "7"); r.ends(alice); take(bob, "7") }, []verify.Harm{verify.FenceRepeats}},
+		{"a token twice", 1, func() {
+			take(alice, "7")
+			r.ends(alice)
+			take(bob, "7")
+		}, []verify.Harm{verify.FenceRepeats}},
 		{"kept out", 1, func() { r.waits(bob, time.Hour) }, []verify.Harm{verify.LockedOut}},
-		{"who waits for a holder", 1, func() { take(alice, ""); r.waits(bob, time.Hour) }, nil},
+		{"who waits for a holder", 1, func() {
+			take(alice, "")
+			r.waits(bob, time.Hour)
+		}, nil},
 	} {
 		w := &world{leastLease: c.lease, tested: map[string]bool{}, clients: []*client{{}, {}}}
 		w.clients[alice].Name = "Alice"
 		w.clients[bob].Name = "Bob"
+
 		synctest.Test(t, func(*testing.T) {
 			r = newReferee(w)
 			c.do()
 		})
+
 		var harms []verify.Harm
 		for _, h := range r.harms {
 			harms = append(harms, h.Harm)

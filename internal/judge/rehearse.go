@@ -27,6 +27,8 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 		if left <= 0 && errors.Is(err, program.ErrSilent) {
 			break
 		}
+
+		// The last lease may have all that is left.
 		w.silence = max(left, time.Second/10)
 		if n < len(leases)-1 {
 			w.silence = max(left/2, time.Second/10)
@@ -164,10 +166,12 @@ type lostInRehearsal struct{ lease time.Duration }
 
 // Error names the machine, which may be the cause.
 func (e *lostInRehearsal) Error() string {
-	text := fmt.Sprintf("said %q %d times, though nobody else takes that lock: its lease, of LOCK_TTL_MS = %d, has "+
-		"run out, or its release is wrong", program.Lost, mostTries, e.lease.Milliseconds())
+	text := fmt.Sprintf("said %q %d times, though nobody else takes that lock: "+
+		"its lease, of LOCK_TTL_MS = %d, has run out, or its release is wrong",
+		program.Lost, mostTries, e.lease.Milliseconds())
 	if l := machineLoad(); l != nil {
-		text += fmt.Sprintf("; on this machine on average %.0f processes want to run on %d cores", l.Average, l.Cores)
+		text += fmt.Sprintf("; on this machine on average %.0f processes want to run on %d cores",
+			l.Average, l.Cores)
 	}
 	return text
 }
@@ -179,7 +183,8 @@ func (w *world) buyOnce(c *client) error {
 	if err := w.shop.open(w.ctx); err != nil {
 		return err
 	}
-	return w.expect(c, w.limit(program.StartLimit), program.Bought, program.Buy(w.shop.order(c.number)))
+	order := program.Buy(w.shop.order(c.number))
+	return w.expect(c, w.limit(program.StartLimit), program.Bought, order)
 }
 
 // mostMeasured is how often a lease is measured while the machine stands still.
@@ -220,16 +225,17 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits, or gives up: it has answered before
 		return 0, &noLease{waited: w.lease, cause: err}
 	case err != nil:
-		return 0, fmt.Errorf("a holder was stopped, and in %s the other did not get in: has the lock a lease, of "+
-			"LOCK_TTL_MS = %d milliseconds? %w", w.lease.Round(time.Millisecond), w.wantedLease.Milliseconds(), err)
+		return 0, fmt.Errorf("a holder was stopped, and in %s the other did not get in: "+
+			"has the lock a lease, of LOCK_TTL_MS = %d milliseconds? %w",
+			w.lease.Round(time.Millisecond), w.wantedLease.Milliseconds(), err)
 	}
 	w.measured = w.lease
 
 	// Before it said that it had the lock it may have had it for as long as it was asked.
 	uncertain = began.Sub(asked)
 	if w.lease+uncertain < w.wantedLease/4 {
-		return 0, fmt.Errorf("%w: two clients were inside at once, and nothing had happened: is its lock one in the "+
-			"server at REDIS_HOST and REDIS_PORT?", ErrAdapter)
+		return 0, fmt.Errorf("%w: two clients were inside at once, and nothing had happened: "+
+			"is its lock one in the server at REDIS_HOST and REDIS_PORT?", ErrAdapter)
 	}
 
 	// The first has lost the lock, and may release that of the other.

@@ -77,10 +77,13 @@ func (o *observation) note(e event) {
 
 // observeRenewals has each client hold a lock of its own for two leases.
 func (w *world) observeRenewals() (err error) {
+	// The gates hold each request for a moment, so that it is heard: see overhear.
 	o := &observation{}
 	w.observed = o
 	for _, c := range w.clients {
-		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
+		c.gate.Gate(func(h *wire.Held) {
+			w.events <- event{client: c, held: h}
+		})
 	}
 	defer func() {
 		w.observed = nil
@@ -96,6 +99,7 @@ func (w *world) observeRenewals() (err error) {
 		if err != nil {
 			return err
 		}
+
 		o.phases[n] = holding
 		acquired[n] = time.Now()
 	}
@@ -105,6 +109,7 @@ func (w *world) observeRenewals() (err error) {
 		o.phases[n] = releasing
 		err = errors.Join(err, w.expect(c, program.AnswerLimit, program.ReleaseAnswers, program.Release))
 	}
+
 	w.renewing = o.renewing(acquired)
 	w.opaque, w.signed = o.opaque()
 	return err
@@ -210,21 +215,29 @@ func (r *renewing) add(p renewalPattern) {
 
 // sameShape reports whether requests have the same commands, with as many words.
 func sameShape(one, other [][]string) bool {
-	return slices.EqualFunc(one, other, func(a, b []string) bool { return a[0] == b[0] && len(a) == len(b) })
+	return slices.EqualFunc(one, other, func(a, b []string) bool {
+		return a[0] == b[0] && len(a) == len(b)
+	})
 }
 
 // mentions reports whether a word of a request has a text in it.
 func mentions(commands [][]string, text string) bool {
 	return slices.ContainsFunc(commands, func(command []string) bool {
-		return slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, text) })
+		return slices.ContainsFunc(command, func(word string) bool {
+			return strings.Contains(word, text)
+		})
 	})
 }
 
 // matches reports whether a request is such a renewal.
 func (p renewalPattern) matches(commands [][]string) bool {
-	return sameShape(p.commands, commands) && slices.EqualFunc(p.commands, commands, func(pattern, words []string) bool {
-		return slices.EqualFunc(pattern, words, func(p, word string) bool { return p == anyWord || p == word })
-	})
+	sameWord := func(pattern, word string) bool {
+		return pattern == anyWord || pattern == word
+	}
+	sameWords := func(pattern, words []string) bool {
+		return slices.EqualFunc(pattern, words, sameWord)
+	}
+	return sameShape(p.commands, commands) && slices.EqualFunc(p.commands, commands, sameWords)
 }
 
 // isRenewal reports whether a client's request is a renewal.
@@ -246,7 +259,8 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 // Of clients that work that is the one that does: the others are as in the plain program.
 func (s *schedule) mayRenew(c *client) bool {
 	inside := c.runs() && s.claim(c).phase == holding
-	return len(s.renewing.requests) > 0 && inside && !c.renewed && (s.program != works || s.isFirstTake(c))
+	differs := s.program != works || s.isFirstTake(c)
+	return len(s.renewing.requests) > 0 && inside && !c.renewed && differs
 }
 
 // renewals are the choices that a client inside renews, and that a fault strikes that. If

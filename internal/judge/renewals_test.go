@@ -66,7 +66,8 @@ func TestRenewalsAreKnownAgain(t *testing.T) {
 		is := p.matches([][]string{strings.Fields(c.is)})
 		isNot := p.matches([][]string{strings.Fields(c.isNot)})
 		if !is || isNot || p.ambiguous != c.ambiguous {
-			t.Errorf("%s: %q is one: %t, %q is one: %t, ambiguous: %t", c.what, c.is, is, c.isNot, isNot, p.ambiguous)
+			t.Errorf("%s: %q is one: %t, %q is one: %t, ambiguous: %t",
+				c.what, c.is, is, c.isNot, isNot, p.ambiguous)
 		}
 	}
 

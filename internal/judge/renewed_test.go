@@ -13,7 +13,9 @@ import (
 )
 
 // renewing is the command of testdata/renews.py, of some kind.
-func renewing(kind string) []string { return []string{"/usr/bin/python3", "testdata/renews.py", kind} }
+func renewing(kind string) []string {
+	return []string{"/usr/bin/python3", "testdata/renews.py", kind}
+}
 
 // To renew is a choice while a client is inside, and faults strike it. A renewal that neither
 // compares nor ends keeps a dead client's lock for ever; each of the others is sound.
@@ -33,8 +35,14 @@ func TestReplayOfRenewals(t *testing.T) {
 		{renewing("forever"), "x5/forever/lock/d1.d1.d1.d1.d1.d1.d2.die2-2", verify.LockedOut},
 		{renewing("tardy"), "x5/tardy/lock/d1.r1.d2.d2.d1.d1.d1.d2.d1.d1.d1", verify.Outlived},
 
-		{[]string{"node", "testdata/renews.js", "stops"}, "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
-		{[]string{"ruby", "testdata/renews.rb", "stops"}, "x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm},
+		{
+			[]string{"node", "testdata/renews.js", "stops"},
+			"x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm,
+		},
+		{
+			[]string{"ruby", "testdata/renews.rb", "stops"},
+			"x5/stops/lock/d1.r1.d1.d1.d1.d1.d1.d2.d2.d2", verify.NoHarm,
+		},
 	} {
 		replays(t, c.command, c.token, c.harm)
 	}
@@ -45,11 +53,15 @@ func TestRenewingLocksHaveVerdicts(t *testing.T) {
 	if os.Getenv("MARKETSIM_JUDGE") != "languages" {
 		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=languages")
 	}
-	for kind, state := range map[string]string{"stops": "kept", "goes-on": "kept", "child": "kept", "forever": "broken"} {
+
+	for kind, state := range map[string]string{
+		"stops": "kept", "goes-on": "kept", "child": "kept", "forever": "broken",
+	} {
 		o := options(t, "", explore.Bounds{Preemptions: 1, Faults: 1})
 		o.Command = renewing(kind)
 		o.Bounds.Kinds = nil
 		o.Within = 90 * time.Second
+
 		began := time.Now()
 		r, err := judge.Judge(t.Context(), o)
 		if err != nil {
@@ -57,6 +69,7 @@ func TestRenewingLocksHaveVerdicts(t *testing.T) {
 			continue
 		}
 		t.Logf("%s took %s", kind, time.Since(began))
+
 		for _, p := range r.Promises {
 			if p.Promise == "survives a crash" && p.State != state {
 				t.Errorf("%s: %+v, want %s", kind, r.Promises, state)
@@ -74,7 +87,8 @@ func TestWhatAFaultLeavesInAProgram(t *testing.T) {
 		retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
 			o.Pairs = 1
 			found, err := judge.Replay(t.Context(), o, token)
-			if err == nil && (found.Harm != harm || harm != "" && !strings.Contains(found.Text, "Bob cannot take")) {
+			waits := strings.Contains(found.Text, "Bob cannot take")
+			if err == nil && (found.Harm != harm || harm != "" && !waits) {
 				err = fmt.Errorf("%s: %v, want %s\n%s", kind, found.Violation, harm, found.Diagram)
 			}
 			return err

@@ -127,8 +127,9 @@ func (o Options) searchBesideControls(ctx context.Context, worlds []*world) (Pro
 }
 
 // chanceHint is what usually makes a program do something else after the same choices.
-const chanceHint = "usually a thread or a timer of the program sends by itself, or it waits for a random " +
-	"time, or this machine is busy: try --lease 2s, --pairs 1, or a machine that does less"
+const chanceHint = "usually a thread or a timer of the program sends by itself, " +
+	"or it waits for a random time, or this machine is busy: " +
+	"try --lease 2s, --pairs 1, or a machine that does less"
 
 // search has worlds go through the schedules.
 func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
@@ -173,10 +174,11 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 			s.refuted[harm] += times
 		}
 	}
+
 	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0
 	if err == nil && showsNothing {
-		err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
-			"so that nothing can be concluded")
+		err = errors.New("in no schedule have the two locked three times, " +
+			"or has one bought, and the other been refused, so that nothing can be concluded")
 	}
 	return s, err
 }

@@ -49,6 +49,7 @@ func (w *world) newSchedule() (*schedule, error) {
 		}
 	}
 
+	// Clients are those of the last schedule, and live on: only what was at the gate is forgotten.
 	for _, c := range w.clients {
 		c.waiting = nil
 		c.late = nil
@@ -58,9 +59,12 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.passed = time.Time{}
 		c.renewed = false
 		c.others = map[string]bool{}
-		c.gate.Gate(func(h *wire.Held) { w.events <- event{client: c, held: h} })
+		c.gate.Gate(func(h *wire.Held) {
+			w.events <- event{client: c, held: h}
+		})
 	}
-	lock := "lock-" + rand.Text()
+
+	lock := "lock-" + rand.Text() // of its own, so that nothing of earlier schedules holds it
 	return &schedule{
 		world:      w,
 		idle:       newIdleDetector(len(w.clients)),
@@ -74,6 +78,8 @@ func (w *world) newSchedule() (*schedule, error) {
 
 // play has clients begin, and then choose say what happens until nothing can happen.
 func (s *schedule) play(choose search.Chooser) error {
+	// One after the other: what each sends first then waits at the gate, in the same order in
+	// every schedule.
 	for _, c := range s.clients {
 		request := program.Acquire(s.lock)
 		if s.shop != nil {
@@ -88,6 +94,7 @@ func (s *schedule) play(choose search.Chooser) error {
 		if s.passRenewals() {
 			continue
 		}
+
 		options := s.options()
 		if len(options) == 0 {
 			if !s.passTime() {

@@ -21,7 +21,8 @@ func CheckToken(token string) error {
 	}
 	known := append(Options{}.programs(), MarketNames()...)
 	if !slices.Contains(known, name) {
-		return fmt.Errorf("there is no program %q; there is %s: %w", name, strings.Join(known, ", "), search.ErrToken)
+		return fmt.Errorf("there is no program %q; there is %s: %w",
+			name, strings.Join(known, ", "), search.ErrToken)
 	}
 
 	for n, word := range steps {

@@ -69,12 +69,16 @@ func newWorld(
 ) (*world, error) {
 	start := o.StartServer
 	if start == nil {
-		start = func(ctx context.Context, l backend.Local) (*backend.Server, error) { return l.Start(ctx) }
+		start = func(ctx context.Context, l backend.Local) (*backend.Server, error) {
+			return l.Start(ctx)
+		}
 	}
 	server, err := start(ctx, o.Server)
 	if err != nil {
 		return nil, err
 	}
+
+	// From here on close ends the server, even if the world does not come to be.
 	w := &world{
 		ctx:      ctx,
 		rivals:   &rivalry{},
@@ -112,8 +116,11 @@ func (w *world) begin(program string) {
 
 // addClients opens the gates of two clients, whose programs do not run yet.
 func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
-	connect := func() (net.Conn, error) { return redisconn.To(w.server.Target).Connect(context.Background()) }
+	connect := func() (net.Conn, error) {
+		return redisconn.To(w.server.Target).Connect(context.Background())
+	}
 	for number, name := range []string{"Alice", "Bob"} {
+		// Either faketime steps the program's own clock, or the gate moves the times it sends.
 		command := o.Command
 		step := o.clockStep(number)
 		if step != 0 && o.faketime {

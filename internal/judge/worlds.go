@@ -22,6 +22,7 @@ type pool struct {
 // withWorlds starts worlds, or takes those of o.pool, calls do with them, and ends them unless
 // the pool keeps them. Worlds in which a clock is set are kept for no other program.
 func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err error) {
+	// A pool of its own is closed with it.
 	p := o.pool
 	if p == nil || setsClock(o.Program) || o.Purchase {
 		p = &pool{}
@@ -39,6 +40,7 @@ func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	for _, w := range p.worlds {
 		w.begin(o.Program)
 	}
@@ -100,7 +102,9 @@ func (o Options) leases() []time.Duration {
 		return []time.Duration{o.Lease}
 	}
 	all := []time.Duration{ShortestLease, time.Second, longestAsked}
-	return slices.DeleteFunc(all, func(lease time.Duration) bool { return lease < o.known })
+	return slices.DeleteFunc(all, func(lease time.Duration) bool {
+		return lease < o.known
+	})
 }
 
 // mostStarting is how many worlds start at a time: programs that wait too long for a processor
@@ -118,6 +122,7 @@ func (o Options) startLimit() time.Duration { return o.Within / 6 }
 func (o Options) startWorlds(
 	ctx context.Context, guardian *program.Guardian, lease time.Duration,
 ) (worlds []*world, err error) {
+	// The limit is of the starts alone: a world that has started lives as long as ctx.
 	starts := ctx
 	if o.startLimit() > 0 {
 		var cancel context.CancelFunc
@@ -143,7 +148,9 @@ func (o Options) startWorlds(
 		})
 	}
 	err = starting.Wait()
-	return slices.DeleteFunc(others, func(w *world) bool { return w == nil }), err
+	return slices.DeleteFunc(others, func(w *world) bool {
+		return w == nil
+	}), err
 }
 
 // With clocks that are set there are few schedules, and these are short: more worlds would take

@@ -24,11 +24,14 @@ func TestLeasesOfLaterPrograms(t *testing.T) {
 	}
 
 	kept := pool{worlds: []*world{{wantedLease: time.Second}}}
-	for lease, fits := range map[time.Duration]bool{0: true, time.Second: true, 2 * time.Second: false} {
+	for lease, fits := range map[time.Duration]bool{
+		0: true, time.Second: true, 2 * time.Second: false,
+	} {
 		if got := kept.fits(Options{Lease: lease}); got != fits {
 			t.Errorf("worlds with a lease of 1s fit one of %s: %t", lease, got)
 		}
 	}
+
 	if (&pool{}).fits(Options{}) {
 		t.Error("no worlds fit a program")
 	}

@@ -172,7 +172,8 @@ func (g *Guardian) Close() error {
 			failed = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if failed != nil && !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, syscall.ESRCH) {
-			err = errors.Join(err, fmt.Errorf("killing what a judged program has left, process %d: %w", pid, failed))
+			failed = fmt.Errorf("killing what a judged program has left, process %d: %w", pid, failed)
+			err = errors.Join(err, failed)
 		}
 	}
 	return err
@@ -185,6 +186,8 @@ func unread(pipe *os.File) bool {
 		return false
 	}
 	n := 0
-	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // an error: it is closed
+	_ = raw.Control(func(fd uintptr) { // an error: it is closed
+		n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	})
 	return n > 0
 }

@@ -107,7 +107,8 @@ func guard(path string, args []string) (exit int) {
 	debug.SetGCPercent(-1)
 	syscall.CloseOnExec(lifelineFile)
 	syscall.CloseOnExec(reportFile)
-	ends, children := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	ends := make(chan os.Signal, 1)
+	children := make(chan os.Signal, 1)
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(children, syscall.SIGCHLD)
 

@@ -33,7 +33,10 @@ func launched(t *testing.T, script, mark string) (p *program.Child, left int) {
 	t.Helper()
 	heard := make(chan program.Output, 100)
 	launch := program.Launch{Name: "Alice", Command: []string{"/bin/sh", "-c", script}, Mark: mark}
-	p = testkit.Must(launch.Start(func(o program.Output) { heard <- o }))(t)
+	p = testkit.Must(launch.Start(func(o program.Output) {
+		heard <- o
+	}))(t)
+
 	t.Cleanup(p.Close)
 	p.Tell("begin")
 	select {
@@ -83,7 +86,9 @@ setsid sh -c "echo \$\$; kill -9 $guardian; exec sleep 1000 >/dev/null 2>&1" & w
 	p, left := launched(t, script, g.Mark)
 	p.Wait()
 	testkit.Succeeds(t, g.Close())
-	eventually(t, "its end", func() bool { return !runs(left) || state(left) == "Z" })
+	eventually(t, "its end", func() bool {
+		return !runs(left) || state(left) == "Z"
+	})
 }
 
 // state is a letter for what a process does now: T, it is stopped.
@@ -95,15 +100,22 @@ func state(pid int) string {
 
 // A pause stops all that a program has started, in other sessions, too.
 func TestPauseReachesOtherSessions(t *testing.T) {
-	p, left := launched(t, `(setsid sh -c 'echo $$; while :; do :; done' &) ; read -r begin; read -r line`, "")
+	const script = `(setsid sh -c 'echo $$; while :; do :; done' &) ; read -r begin; read -r line`
+	p, left := launched(t, script, "")
+
 	p.Pause()
-	eventually(t, "a stop", func() bool { return state(left) == "T" })
+	eventually(t, "a stop", func() bool {
+		return state(left) == "T"
+	})
 	eventually(t, "that all are stopped", func() bool {
 		_, waiting := p.Activity()
 		return waiting
 	})
+
 	p.Resume()
-	eventually(t, "that it goes on", func() bool { return state(left) == "R" })
+	eventually(t, "that it goes on", func() bool {
+		return state(left) == "R"
+	})
 	if _, waiting := p.Activity(); waiting {
 		t.Error("what runs in another session is not seen")
 	}
@@ -128,7 +140,9 @@ func TestStartErrors(t *testing.T) {
 	script := t.TempDir() + "/script"
 	testkit.Succeeds(t, os.WriteFile(script, []byte("echo 1\n"), 0o700))
 	for command, says := range map[string]string{
-		script: "a first line such as #!/bin/sh", "/no/such/program": "no such file", os.DevNull: "permission denied",
+		script:             "a first line such as #!/bin/sh",
+		"/no/such/program": "no such file",
+		os.DevNull:         "permission denied",
 	} {
 		_, err := program.Launch{Command: []string{command}}.Start(func(program.Output) {})
 		if !errors.Is(err, program.ErrStart) || !strings.Contains(err.Error(), says) {

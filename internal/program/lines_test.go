@@ -14,7 +14,9 @@ func heardOf(t *testing.T, script string) (p *program.Child, all []program.Outpu
 	t.Helper()
 	heard := make(chan program.Output, 100)
 	launch := program.Launch{Command: []string{"/bin/sh", "-c", script}}
-	p = testkit.Must(launch.Start(func(o program.Output) { heard <- o }))(t)
+	p = testkit.Must(launch.Start(func(o program.Output) {
+		heard <- o
+	}))(t)
 	p.Wait()
 	close(heard)
 	for o := range heard {
@@ -50,7 +52,8 @@ func TestCarriageReturnEndsNoLine(t *testing.T) {
 
 // Who does not read what it is told holds nobody up.
 func TestTellOfWhoDoesNotRead(t *testing.T) {
-	p := testkit.Must(program.Launch{Command: []string{"sleep", "1000"}}.Start(func(program.Output) {}))(t)
+	sleeps := program.Launch{Command: []string{"sleep", "1000"}}
+	p := testkit.Must(sleeps.Start(func(program.Output) {}))(t)
 	defer p.Close()
 	began := time.Now()
 	p.Tell(strings.Repeat("x", 1<<20))

@@ -87,7 +87,9 @@ func (p *Child) start(l Launch) error {
 	if err == nil {
 		p.cmd = exec.Command(l.Command[0], l.Command[1:]...)
 		p.cmd.Env = l.environment()
-		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
+		p.cmd.Stdin = stdin
+		p.cmd.Stdout = stdout
+		p.cmd.Stderr = stderr
 		p.pid, p.lifeline, err = startGuarded(p.cmd)
 	}
 	for _, theirs := range []*os.File{stdin, stdout, stderr} {

@@ -27,6 +27,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%q means %v (known: %v), of which a program says %q", word, err, known, said.Line)
 		}
 	}
+
 	if _, known := program.ParseOutcome("perhaps"); known {
 		t.Error("any word is an answer")
 	}
@@ -42,13 +43,20 @@ func TestAnswers(t *testing.T) {
 // its end.
 func TestProcess(t *testing.T) {
 	const script = `read -r word; echo " it was $word, with $LOCK_TTL_MS " ; echo; echo why >&2`
-	launch := program.Launch{Name: "Alice", Command: []string{"/bin/sh", "-c", script}, Lease: time.Second}
+	launch := program.Launch{
+		Name:    "Alice",
+		Command: []string{"/bin/sh", "-c", script},
+		Lease:   time.Second,
+	}
 	heard := make(chan program.Output, 10)
-	p, err := launch.Start(func(o program.Output) { heard <- o })
+	p, err := launch.Start(func(o program.Output) {
+		heard <- o
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
+
 	p.Tell("hello")
 	p.Wait()
 	close(heard)
@@ -58,11 +66,14 @@ func TestProcess(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%q %v %v %v", o.Line, o.Ended, o.From == p, o.Expect("it")))
 	}
 	want := []string{
-		`"it was hello, with 1000" false true <nil>`, `"" false true said "", not "it"`, `"" true true has ended`,
+		`"it was hello, with 1000" false true <nil>`,
+		`"" false true said "", not "it"`,
+		`"" true true has ended`,
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
+
 	if text := p.LastLines(); text != "; its last lines are\n\twhy" {
 		t.Errorf("its standard error: %q", text)
 	}
@@ -72,7 +83,9 @@ func TestProcess(t *testing.T) {
 func TestCloseEndsAProgram(t *testing.T) {
 	launch := program.Launch{Command: []string{"/bin/sh", "-c", "while :; do sleep 1; done"}}
 	ended := make(chan program.Output, 1)
-	p, err := launch.Start(func(o program.Output) { ended <- o })
+	p, err := launch.Start(func(o program.Output) {
+		ended <- o
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

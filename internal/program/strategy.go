@@ -119,6 +119,8 @@ func (b *buyer) ask(
 		return answer, market.ErrNotSent
 	}
 
+	// A program answers requests in their order: while one is unanswered, what it says next would
+	// be taken for the answer to another.
 	b.Tell(request)
 	b.unanswered = true
 	select {

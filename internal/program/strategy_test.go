@@ -23,8 +23,10 @@ func TestExecutedAndSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closer.Close()
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+
 	if _, err := p.Purchase(ctx, market.Order{Buyer: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a purchase that was ended: %v", err)
 	}

@@ -31,7 +31,9 @@ func TestCPUOfTheWholeTree(t *testing.T) {
 			t.Parallel()
 			done := make(chan program.Output, 10)
 			launch := program.Launch{Name: "py", Command: []string{"/bin/sh", "-c", script}}
-			p := testkit.Must(launch.Start(func(o program.Output) { done <- o }))(t)
+			p := testkit.Must(launch.Start(func(o program.Output) {
+				done <- o
+			}))(t)
 			defer p.Close()
 			before, _ := p.CPU()
 			if o := <-done; o.Line != "done" {
@@ -43,6 +45,7 @@ func TestCPUOfTheWholeTree(t *testing.T) {
 			if !known || used < atLeast || used-before >= twice {
 				t.Errorf("it used %s, and %s before: known is %t; want %s, once", used, before, known, atLeast)
 			}
+
 			p.Close()
 			if used, known := p.CPU(); known {
 				t.Errorf("after its end it is known that it used %s", used)

@@ -35,13 +35,16 @@ func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	}
 
 	if first := slices.Index(c.serves[:], ""); first >= 0 {
-		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: it is not complete; see what is "+
+		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: "+
+			"it is not complete; see what is "+
 			"wrong with: redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
 	}
 
 	for _, master := range c.Masters() {
-		if err := With(ctx, master, func(*Conn) error { return nil }); err != nil {
-			return nil, fmt.Errorf("%w: a master of the cluster at %s cannot be reached: %w", ErrUnsuitable, entry.Addr, err)
+		onlyConnect := func(*Conn) error { return nil }
+		if err := With(ctx, master, onlyConnect); err != nil {
+			return nil, fmt.Errorf("%w: a master of the cluster at %s cannot be reached: %w",
+				ErrUnsuitable, entry.Addr, err)
 		}
 	}
 	return c, nil
@@ -182,8 +185,11 @@ func Slot(key string) int {
 // server is no master, knows of none, or misses its replicas.
 func Redirected(err error) bool {
 	return slices.ContainsFunc([]string{
-		"MOVED", "ASK", "TRYAGAIN", "READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS",
-	}, func(code string) bool { return answered(err, code) })
+		"MOVED", "ASK", "TRYAGAIN", "READONLY", "UNBLOCKED",
+		"MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS",
+	}, func(code string) bool {
+		return answered(err, code)
+	})
 }
 
 // reach connects to the server, or to the slot's master. If that fails, the nodes say
@@ -201,7 +207,9 @@ func (c *connector) reachMaster(ctx context.Context) (net.Conn, error) {
 		return c.connect(ctx, c.lastTarget())
 	}
 	conn, err := c.connect(ctx, c.findMaster())
-	if err == nil || c.cluster.Refresh(ctx) != nil || c.cluster.master(c.slot).Addr == c.lastTarget().Addr {
+	if err == nil || c.cluster.Refresh(ctx) != nil ||
+		c.cluster.master(c.slot).Addr == c.lastTarget().Addr {
+
 		return conn, err
 	}
 	return c.connect(ctx, c.findMaster())

@@ -25,24 +25,29 @@ func TestSlot(t *testing.T) {
 // A connection that broke is made again to the replica that takes a dead master's place.
 func TestConnFindsTheNextMaster(t *testing.T) {
 	t.Parallel()
-	ctx, c := t.Context(), testkit.Cluster(t)
+	ctx := t.Context()
+	c := testkit.Cluster(t)
 	if masters := c.Server.Cluster().Masters(); len(masters) != 3 {
 		t.Fatalf("masters: %v, want three", masters)
 	}
+
 	conn := testkit.Must(c.Server.Dialer("{m}").Dial(ctx))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(ctx, "{m}", 2, 0).Err())
 	at := testkit.Must(c.Master(ctx, "{m}"))(t)
+
 	if n, err := conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
 		t.Fatalf("WAIT: %d, %v", n, err)
 	}
 	testkit.Succeeds(t, c.Redises[at].Kill())
+
 	var value string
 	// the first command finds the connection broken
 	err := process.Await(ctx, time.Millisecond, func() (err error) {
 		value, err = conn.Get(ctx, "{m}").Result()
 		return err
 	})
+
 	if err != nil || value != "2" {
 		t.Errorf("GET answers %q, %v", value, err)
 	}
@@ -55,12 +60,15 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 // loses is of unknown outcome.
 func TestRedirected(t *testing.T) {
 	for text, want := range map[string]bool{
-		"MOVED 3999 127.0.0.1:6381": true, "ASK 3999 127.0.0.1:6381": true, "TRYAGAIN Multiple keys": true,
-		"CLUSTERDOWN Hash slot not served": true, "READONLY You can't write against a read only replica.": true,
-		"NOREPLICAS Not enough good replicas to write.": true, "LOADING Redis is loading the dataset in memory": true,
+		"MOVED 3999 127.0.0.1:6381": true, "ASK 3999 127.0.0.1:6381": true,
+		"TRYAGAIN Multiple keys":                                               true,
+		"CLUSTERDOWN Hash slot not served":                                     true,
+		"READONLY You can't write against a read only replica.":                true,
+		"NOREPLICAS Not enough good replicas to write.":                        true,
+		"LOADING Redis is loading the dataset in memory":                       true,
 		"EXECABORT Transaction discarded because of: READONLY You can't write": true,
 		"EXECABORT Transaction discarded because of previous errors.":          false,
-		"ERR unknown command": false, "OOM command not allowed": false,
+		"ERR unknown command":                                                  false, "OOM command not allowed": false,
 	} {
 		if got := redisconn.Redirected(answer(text)); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)

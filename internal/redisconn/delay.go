@@ -56,6 +56,7 @@ func readAhead(open context.Context, conn net.Conn, by time.Duration, pieces cha
 	buffer := make([]byte, bufferSize)
 	for {
 		n, err := conn.Read(buffer)
+
 		select {
 		case pieces <- piece{slices.Clone(buffer[:n]), time.Now().Add(by)}:
 		case <-open.Done():

@@ -51,7 +51,9 @@ func hear(t *testing.T, conn net.Conn, text string, start time.Time, after time.
 // What is sent is not late, so that a round trip takes one delay.
 func TestDelayOfARoundTrip(t *testing.T) {
 	inDelay(t, func(t *testing.T, here, there net.Conn) {
-		go func() { _, _ = io.Copy(there, there) }()
+		go func() {
+			_, _ = io.Copy(there, there)
+		}()
 		start := time.Now()
 		for n := range 100 {
 			say(t, here, "ping")
@@ -66,6 +68,7 @@ func TestDelayOfAStream(t *testing.T) {
 	inDelay(t, func(t *testing.T, here, there net.Conn) {
 		const pieces = 1000
 		start := time.Now()
+
 		var sender sync.WaitGroup
 		sender.Go(func() {
 			for i := range pieces {
@@ -75,10 +78,13 @@ func TestDelayOfAStream(t *testing.T) {
 				time.Sleep(100 * time.Microsecond)
 			}
 		})
+
 		for i := range pieces {
-			hear(t, here, string(bytes.Repeat([]byte{byte(i)}, 300)), start, late+time.Duration(i)*100*time.Microsecond)
+			piece := string(bytes.Repeat([]byte{byte(i)}, 300))
+			hear(t, here, piece, start, late+time.Duration(i)*100*time.Microsecond)
 		}
 		sender.Wait()
+
 		time.Sleep(time.Second) // a silence makes nothing earlier
 		start = time.Now()
 		say(t, there, "last")
@@ -108,10 +114,13 @@ func TestDelayAndDeadlines(t *testing.T) {
 			if after > 0 {
 				here.SetDeadline(start.Add(after))
 			}
+
 			n, err := here.Read(make([]byte, 8))
+
 			var timeout net.Error
 			if n != 0 || !errors.As(err, &timeout) || !timeout.Timeout() || time.Since(start) != after {
 				t.Errorf("%d bytes, %v after %s; want a time-out after %s", n, err, time.Since(start), after)
+
 			}
 		}
 		if _, err := here.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -128,11 +137,13 @@ func TestDelayAndDeadlines(t *testing.T) {
 // due, and is no harm twice.
 func TestDelayCloses(t *testing.T) {
 	for name, on := range map[string]string{"nothing": "", "something": "on its way"} {
+
 		inDelay(t, func(t *testing.T, here, there net.Conn) {
 			if on != "" {
 				say(t, there, on)
 			}
 			time.AfterFunc(late/2, func() { here.Close() })
+
 			start := time.Now()
 			n, err := here.Read(make([]byte, 8))
 			if n != 0 || !errors.Is(err, net.ErrClosed) || time.Since(start) != late/2 {

@@ -25,13 +25,16 @@ func TestDelayIsExact(t *testing.T) {
 	near := testkit.Dial(t, s)
 	far := testkit.Must(s.Dialer("").WithDelay(delay).Dial(t.Context()))(t)
 	defer far.Close()
+
 	took := func(conn *redisconn.Conn, all *[]time.Duration) {
 		start := time.Now()
 		testkit.Succeeds(t, conn.Ping(t.Context()).Err())
 		*all = append(*all, time.Since(start))
 	}
+
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+
 	err := process.Await(ctx, time.Millisecond, func() error {
 		var without, with []time.Duration
 		for range trips {
@@ -40,17 +43,20 @@ func TestDelayIsExact(t *testing.T) {
 		}
 		slices.Sort(without)
 		slices.Sort(with)
+
 		if with[0] < delay {
 			t.Errorf("a round trip took %s, less than the delay of %s", with[0], delay)
 		}
 		if more := with[trips/2] - without[trips/2]; runtime.GOOS == "linux" && more > delay+exact {
-			return fmt.Errorf("a round trip takes %s more in the median, want %s to %s", more, delay, delay+exact)
+			return fmt.Errorf("a round trip takes %s more in the median, want %s to %s",
+				more, delay, delay+exact)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
+
 	if n := far.Stats.Snapshot(); n.RoundTrips%trips != 0 || n.RoundTrips != n.Commands {
 		t.Errorf("%d round trips and %d commands are counted", n.RoundTrips, n.Commands)
 	}
@@ -65,6 +71,7 @@ func TestDelayOfEveryConnection(t *testing.T) {
 		own := testkit.Must(s.Dialer("").WithDelay(delay).Dial(t.Context()))(t)
 		defer own.Close()
 		other := testkit.Dial(t, s)
+
 		late := func(what string, do func() error) {
 			t.Helper()
 			start := time.Now()
@@ -75,10 +82,14 @@ func TestDelayOfEveryConnection(t *testing.T) {
 				t.Errorf("%s took %s, less than the delay of %s", what, took, delay)
 			}
 		}
-		late("a command", func() error { return own.Ping(t.Context()).Err() })
+
+		late("a command", func() error {
+			return own.Ping(t.Context()).Err()
+		})
 		sub := own.Subscribe(t.Context(), "news")
 		defer sub.Close()
 		testkit.Must(sub.Receive(t.Context()))(t)
+
 		late("a message", func() error {
 			if err := other.Publish(t.Context(), "news", "x").Err(); err != nil {
 				return err
@@ -86,9 +97,12 @@ func TestDelayOfEveryConnection(t *testing.T) {
 			_, err := sub.ReceiveTimeout(t.Context(), time.Minute)
 			return err
 		})
+
 		testkit.Succeeds(t, own.Process(t.Context(), redis.NewStatusCmd(t.Context(), "quit")))
 		_ = own.Ping(t.Context()).Err() // it may find the connection closed; the next one connects anew
-		late("on a new connection", func() error { return own.Ping(t.Context()).Err() })
+		late("on a new connection", func() error {
+			return own.Ping(t.Context()).Err()
+		})
 	})
 }
 

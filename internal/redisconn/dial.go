@@ -93,7 +93,9 @@ func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
 // connects anew. While that fails, commands fail at once with the last dial error;
 // go-redis tries again in the background every second.
 func (d Dialer) Dial(ctx context.Context) (*Conn, error) {
-	plain := func(ctx context.Context) (*Conn, error) { return dial(ctx, d.connector()) }
+	plain := func(ctx context.Context) (*Conn, error) {
+		return dial(ctx, d.connector())
+	}
 	if d.wrap != nil {
 		return d.wrap(ctx, plain)
 	}
@@ -119,7 +121,9 @@ func (d Dialer) Connect(ctx context.Context) (net.Conn, error) { return logIn(ct
 func (c *Conn) Connect(ctx context.Context) (net.Conn, error) {
 	beside := c.dialer.Dialer
 	beside.target = c.dialer.lastTarget()
-	beside.replyTimeout, beside.resends, beside.pipelining = 0, 0, false
+	beside.replyTimeout = 0
+	beside.resends = 0
+	beside.pipelining = false
 	return beside.WithStats(c.Stats).Connect(ctx)
 }
 
@@ -151,7 +155,9 @@ func dial(ctx context.Context, c *connector) (*Conn, error) {
 		client.AddHook(&follower{connector: c})
 	}
 	if c.meter.shared {
-		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error { return p.Ping(bounded).Err() })
+		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error {
+			return p.Ping(bounded).Err()
+		})
 	} else {
 		client.AddHook(counter{c.meter})
 		err = client.Ping(bounded).Err()
@@ -260,6 +266,8 @@ func (c *connector) connect(ctx context.Context, t Target) (net.Conn, error) {
 		return nil, err
 	}
 
+	// Counters and delays come above TLS: they see what the client says and hears, and no
+	// handshake.
 	if t.TLS != nil {
 		config := t.TLS.Clone()
 		if config.ServerName == "" {
@@ -287,7 +295,8 @@ func FullDuplex(rdb *redis.Client) (*redis.AutoPipeliner, error) {
 		return nil, err
 	}
 	if !pipeline.Config().FullDuplex {
-		off := errors.New("go-redis has turned full duplex off: the client needs a pool for pipelines, and the " +
+		off := errors.New("go-redis has turned full duplex off: " +
+			"the client needs a pool for pipelines, and the " +
 			"first to ask for its AutoPipeline chooses the options")
 		return nil, errors.Join(off, pipeline.Close())
 	}

@@ -26,6 +26,7 @@ func listen(t testing.TB, handle func(net.Conn)) redisconn.Target {
 	t.Helper()
 	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
+
 	go func() {
 		defer close(done)
 		var conns []net.Conn
@@ -41,7 +42,10 @@ func listen(t testing.TB, handle func(net.Conn)) redisconn.Target {
 			c.Close()
 		}
 	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
 	return redisconn.Target{Network: "tcp", Addr: l.Addr().String()}
 }
 
@@ -51,10 +55,14 @@ func TestDialUnreachable(t *testing.T) {
 	noSocket := redisconn.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
 	silent := listen(t, func(net.Conn) {})
 	silentTLS := parse(t, "rediss://"+silent.Addr)
+
 	greets := func(with string) redisconn.Target {
 		return testkit.FakeRedis(t, map[string]string{"hello 3": with, "hello": with})
 	}
-	loading := testkit.FakeRedis(t, map[string]string{"ping": "-LOADING Redis is loading the dataset in memory\r\n"})
+	loading := testkit.FakeRedis(t, map[string]string{
+		"ping": "-LOADING Redis is loading the dataset in memory\r\n",
+	})
+
 	for _, tc := range []struct {
 		name   string
 		target redisconn.Target
@@ -66,13 +74,23 @@ func TestDialUnreachable(t *testing.T) {
 		{"black hole", silent, redisconn.ErrUnreachable, "did not answer"},
 		{"black hole behind TLS", silentTLS, redisconn.ErrTLS, "is this a TLS port?"},
 		{"loading", loading, nil, "try again"},
-		{"HTTP", greets("HTTP/1.1 400 Bad Request\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
-		{"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"), redisconn.ErrUnreachable, "does it expect TLS?"},
+		{
+			"HTTP", greets("HTTP/1.1 400 Bad Request\r\n"),
+			redisconn.ErrUnreachable, "does not speak Redis",
+		},
+		{
+			"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"),
+			redisconn.ErrUnreachable, "does it expect TLS?",
+		},
 		{"2 billion parts", greets("*2000000000\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
 		{"2 billion bytes", greets("$2000000000\r\n"), redisconn.ErrUnreachable, "does not speak Redis"},
-		{"a line without end", listen(t, func(c net.Conn) { go sayWithoutEnd(c) }), redisconn.ErrUnreachable,
+		{"a line without end", listen(t, func(c net.Conn) {
+			go sayWithoutEnd(c)
+		}), redisconn.ErrUnreachable,
 			"a line of more than 1 MB that does not end"},
-		{"hangs up", listen(t, func(c net.Conn) { c.Close() }), redisconn.ErrUnreachable, "hung up"},
+		{"hangs up", listen(t, func(c net.Conn) {
+			c.Close()
+		}), redisconn.ErrUnreachable, "hung up"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +112,8 @@ func sayWithoutEnd(c net.Conn) {
 // TestLongErrorIsCut: a command's error, too, which the connection survives.
 func TestLongErrorIsCut(t *testing.T) {
 	t.Parallel()
-	target := testkit.FakeRedis(t, map[string]string{"get x": "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"})
+	long := "-ERR " + strings.Repeat("x", 1<<20) + "\r\n"
+	target := testkit.FakeRedis(t, map[string]string{"get x": long})
 	conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	defer conn.Close()
 	for range 2 {
@@ -110,10 +129,15 @@ func TestLongErrorIsCut(t *testing.T) {
 
 func TestDialIsCancelled(t *testing.T) {
 	accepted := make(chan struct{})
-	target := listen(t, func(net.Conn) { close(accepted) })
+	target := listen(t, func(net.Conn) {
+		close(accepted)
+	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the user pressed Ctrl-C")
-	go func() { <-accepted; cancel(cause) }()
+	go func() {
+		<-accepted
+		cancel(cause)
+	}()
 	// and not that there was no answer
 	if _, err := redisconn.To(target).Dial(ctx); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the context's cause", err)
@@ -138,12 +162,17 @@ func TestConnect(t *testing.T) {
 		target := s.Target
 		target.DB = 3
 		conn := testkit.Dial(t, backend.NewServer(s.Name, target, "database 3", nil))
+
 		for name, connect := range map[string]func(context.Context) (net.Conn, error){
-			"to a server": func(ctx context.Context) (net.Conn, error) { return redisconn.To(target).Connect(ctx) },
-			"once more":   conn.Connect,
+			"to a server": func(ctx context.Context) (net.Conn, error) {
+				return redisconn.To(target).Connect(ctx)
+			},
+			"once more": conn.Connect,
 		} {
 			for _, protocol := range []int{2, 3} {
-				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
+				dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return connect(ctx)
+				}
 				rdb := redis.NewClient(&redis.Options{Protocol: protocol, Dialer: dial})
 				err := rdb.Set(t.Context(), name, protocol, 0).Err()
 				if err != nil || conn.GetDel(t.Context(), name).Val() == "" {
@@ -152,6 +181,7 @@ func TestConnect(t *testing.T) {
 				rdb.Close()
 			}
 		}
+
 		target.Password = "wrong"
 		_, err := redisconn.To(target).Connect(t.Context())
 		if !errors.Is(err, redisconn.ErrAuth) {
@@ -185,7 +215,8 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "redis.sock")
 	s := testkit.Local(t, "--unixsocket", path)
-	conn := testkit.Must(redisconn.To(parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")).Dial(t.Context()))(t)
+	target := parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")
+	conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	defer conn.Close()
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if err := testkit.Dial(t, s).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
@@ -198,9 +229,12 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 func TestIdleConnectionLost(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
-	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
-	testkit.Succeeds(t, other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+	conn := testkit.Dial(t, s)
+	other := testkit.Dial(t, s)
+	kill := other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes")
+	testkit.Succeeds(t, kill.Err())
 	awaitClients(t, other, 1)
+
 	before := conn.Stats.Snapshot()
 	if err := conn.Incr(t.Context(), "n").Err(); err != nil {
 		t.Errorf("the command after a lost idle connection: %v", err)
@@ -224,9 +258,15 @@ func awaitClients(t testing.TB, conn *redisconn.Conn, n int) {
 func TestOneConnectionForEverything(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
-	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
+	conn := testkit.Dial(t, s)
+	other := testkit.Dial(t, s)
 	ctx := t.Context()
-	testkit.Must(conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil }))(t)
+	incr := func(p redis.Pipeliner) error {
+		p.Incr(ctx, "n")
+		return nil
+	}
+	testkit.Must(conn.Pipelined(ctx, incr))(t)
+
 	err := conn.Watch(ctx, func(tx *redis.Tx) error {
 		// The only connection is in use: the client waits for itself until the deadline.
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -234,9 +274,10 @@ func TestOneConnectionForEverything(t *testing.T) {
 		if err := conn.Get(short, "n").Err(); err == nil {
 			t.Error("a client used inside its own Watch took a second connection")
 		}
-		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
+		_, err := tx.TxPipelined(ctx, incr)
 		return err
 	}, "n")
+
 	if err != nil {
 		t.Error(err)
 	}
@@ -263,14 +304,29 @@ func TestLostReplyRunsOnce(t *testing.T) {
 	p := testkit.StartProxy(t, s)
 	direct := testkit.Dial(t, s)
 	ctx := t.Context()
-	incr := func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil }
+	incr := func(p redis.Pipeliner) error {
+		p.Incr(ctx, "n")
+		return nil
+	}
+
 	for _, tc := range []struct {
 		name string
 		do   func(c *redis.Client) error
 	}{
-		{"command", func(c *redis.Client) error { p.LoseReply("incr"); return c.Incr(ctx, "n").Err() }},
-		{"pipeline", func(c *redis.Client) error { p.LoseReply("incr"); _, err := c.Pipelined(ctx, incr); return err }},
-		{"transaction", func(c *redis.Client) error { p.LoseReply("exec"); _, err := c.TxPipelined(ctx, incr); return err }},
+		{"command", func(c *redis.Client) error {
+			p.LoseReply("incr")
+			return c.Incr(ctx, "n").Err()
+		}},
+		{"pipeline", func(c *redis.Client) error {
+			p.LoseReply("incr")
+			_, err := c.Pipelined(ctx, incr)
+			return err
+		}},
+		{"transaction", func(c *redis.Client) error {
+			p.LoseReply("exec")
+			_, err := c.TxPipelined(ctx, incr)
+			return err
+		}},
 		{"exec after watch", func(c *redis.Client) error {
 			return c.Watch(ctx, func(tx *redis.Tx) error {
 				p.LoseReply("exec")
@@ -286,13 +342,16 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			conn := testkit.Must(redisconn.To(p.Server().Target).Dial(ctx))(t)
 			defer conn.Close()
+
 			direct.Del(ctx, "n")
+
 			if err := tc.do(conn.Client); err == nil {
 				t.Error("the reply was lost, but no error was returned")
 			}
 			if n, _ := direct.Get(ctx, "n").Int(); n != 1 {
 				t.Errorf("ran %d times, want once", n)
 			}
+
 			if err := conn.Incr(ctx, "n").Err(); err != nil {
 				t.Errorf("the next command: %v", err)
 			}
@@ -311,10 +370,13 @@ func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
 	p := testkit.StartProxy(t, s)
 	direct := testkit.Dial(t, s)
 	ctx := t.Context()
+
 	plain := redisconn.To(p.Server().Target)
 	derived := map[string]redisconn.Dialer{
-		"To":               plain,
-		"Over":             redisconn.Over(func(ctx context.Context) (net.Conn, error) { return plain.Connect(ctx) }),
+		"To": plain,
+		"Over": redisconn.Over(func(ctx context.Context) (net.Conn, error) {
+			return plain.Connect(ctx)
+		}),
 		"WithStats":        plain.WithStats(new(redisconn.Stats)),
 		"WithDelay":        plain.WithDelay(time.Millisecond),
 		"WithReplyTimeout": plain.WithReplyTimeout(time.Minute),
@@ -336,8 +398,11 @@ func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
 			conn := testkit.Must(dialer.Dial(ctx))(t)
 			defer conn.Close()
 			direct.Del(ctx, "n")
+
 			p.LoseReply("incr")
-			_, err := conn.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Incr(ctx, "n").Err() })
+			_, err := conn.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				return pipe.Incr(ctx, "n").Err()
+			})
 			n := testkit.Must(direct.Get(ctx, "n").Int())(t)
 			if again := name == "WithResends"; (n > 1) != again || (err == nil) != again {
 				t.Errorf("a command whose reply was lost ran %d times: %v", n, err)
@@ -351,28 +416,42 @@ func TestLostReplyRunsOnceHoweverDialled(t *testing.T) {
 func TestUnsent(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
+
 	for name, tc := range map[string]struct {
 		breaks func(p *testkit.Proxy)
 		waits  time.Duration
 		unsent bool
 	}{
-		"refused":    {func(p *testkit.Proxy) { p.Close() }, time.Minute, true},
-		"unanswered": {func(p *testkit.Proxy) { p.Cut(); p.Partition() }, 100 * time.Millisecond, true},
-		"reply lost": {func(p *testkit.Proxy) { p.LoseReply("incr") }, time.Minute, false},
+		"refused": {func(p *testkit.Proxy) {
+			p.Close()
+		}, time.Minute, true},
+		// Cut breaks the connection, and Partition lets no other one be answered.
+		"unanswered": {func(p *testkit.Proxy) {
+			p.Cut()
+			p.Partition()
+		}, 100 * time.Millisecond, true},
+		"reply lost": {func(p *testkit.Proxy) {
+			p.LoseReply("incr")
+		}, time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testkit.StartProxy(t, s)
 			conn := testkit.Must(redisconn.To(p.Server().Target).Dial(t.Context()))(t)
 			defer conn.Close()
+
 			tc.breaks(p)
 			ctx, cancel := context.WithTimeout(t.Context(), tc.waits)
 			defer cancel()
-			_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
+			_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Incr(ctx, "n")
+				return nil
+			})
 			if err == nil || redisconn.Unsent(err) != tc.unsent {
 				t.Errorf("%v: nothing was sent: %t, want %t", err, redisconn.Unsent(err), tc.unsent)
 			}
 		})
 	}
+
 	conn := testkit.Dial(t, s)
 	_ = conn.Watch(t.Context(), func(*redis.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

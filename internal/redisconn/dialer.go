@@ -83,7 +83,9 @@ func (d Dialer) WithWrap(wrap WrapDial) Dialer {
 	d.wrap = wrap
 	if before != nil {
 		d.wrap = func(ctx context.Context, dial DialFunc) (*Conn, error) {
-			return wrap(ctx, func(ctx context.Context) (*Conn, error) { return before(ctx, dial) })
+			return wrap(ctx, func(ctx context.Context) (*Conn, error) {
+				return before(ctx, dial)
+			})
 		}
 	}
 	return d

@@ -53,13 +53,15 @@ func explainDial(ctx context.Context, t Target, err error) error {
 	switch {
 	case t.TLS != nil && ofTLS != "":
 		return fmt.Errorf("%w at %s: %w; %s", ErrTLS, t.Addr, err, ofTLS)
-	case redis.IsAuthError(err), redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
+	case redis.IsAuthError(err),
+		redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
 		return explainAuth(t, err)
 	case redis.HasErrorPrefix(err, "SELECT is not allowed in cluster mode"):
 		return fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL",
 			ErrURL, t.Addr, t.DB)
 	case redis.IsMaxClientsError(err):
-		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers", ErrUnreachable, t.Addr, err)
+		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers",
+			ErrUnreachable, t.Addr, err)
 	case is[redis.Error](err):
 		return fmt.Errorf("the server at %s refused the connection: %w", t.Addr, Explain(err))
 	}
@@ -119,7 +121,8 @@ func hungUp(err error) bool {
 // ConnectionBroken reports whether err says that a connection broke or could not be made,
 // and is nothing that a server answered.
 func ConnectionBroken(err error) bool {
-	return err != nil && !is[redis.Error](err) && (hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
+	return err != nil && !is[redis.Error](err) &&
+		(hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
 }
 
 // Unsent reports whether err, of a command or a pipeline, says that not a byte of it has
@@ -183,13 +186,15 @@ var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command
 // that still loads. It returns other errors as they are.
 func Explain(err error) error {
 	if command, ok := Denied(err); ok {
+		// Without the name of a command it was a key or a channel, or some command of a script.
 		switch {
 		case command == "" && strings.Contains(err.Error(), "can't run this command"):
-			return fmt.Errorf("%w; this server does not say which command of the script it is: grant all that it may be with: "+
+			return fmt.Errorf("%w; this server does not say which command of the script it is: "+
+				"grant all that it may be with: "+
 				"ACL SETUSER <user> +@hash +@set +@sortedset +@string", err)
 		case command == "":
-			return fmt.Errorf("%w; grant its keys and channels with: ACL SETUSER <user> '~marketsim:*' '&marketsim:*' "+
-				"(or the prefix in use)", err)
+			return fmt.Errorf("%w; grant its keys and channels with: "+
+				"ACL SETUSER <user> '~marketsim:*' '&marketsim:*' (or the prefix in use)", err)
 		}
 		return fmt.Errorf("%w; grant it with: ACL SETUSER <user> +%s", err, command)
 	}

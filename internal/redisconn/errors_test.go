@@ -29,11 +29,14 @@ func TestDenied(t *testing.T) {
 	rules := "user default on nopass ~* &* +@all\n" +
 		"user bob on >secret ~test:* &* +@all -zrandmember -config|get -info\n"
 	testkit.Succeeds(t, os.WriteFile(acl, []byte(rules), 0o600))
+
 	s := testkit.Local(t, "--aclfile", acl)
 	target := s.Target
-	target.Username, target.Password = "bob", "secret"
+	target.Username = "bob"
+	target.Password = "secret"
 	bob := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 	defer bob.Close()
+
 	ctx := t.Context()
 	for _, tc := range []struct {
 		name, command string
@@ -49,9 +52,11 @@ func TestDenied(t *testing.T) {
 		}
 		explained(t, tc.err, "ACL SETUSER <user> ")
 	}
+
 	if err := backend.Preflight(ctx, bob); err == nil || !strings.Contains(err.Error(), "+info") {
 		t.Errorf("Preflight says %v, want that INFO is missing", err)
 	}
+
 	info, err := backend.NewServer(backend.OriginURL, s.Target, "", nil).Info(ctx)
 	if err != nil || info.Product != "redis" || info.Version == "" || info.Config["maxmemory"] != "0" {
 		t.Errorf("Info says %+v, %v", info, err)
@@ -66,13 +71,17 @@ func TestDeniedSpellings(t *testing.T) {
 		{"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command", "zadd"},
 		{"NOPERM this user has no permissions to access one of the keys used as arguments", ""},
 		{"NOPERM No permissions to access a channel", ""},
-		{"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command", "zadd"},
+		{
+			"EXECABORT Transaction discarded because of: " +
+				"NOPERM User bob has no permissions to run the 'zadd' command", "zadd",
+		},
 	} {
 		if got, ok := redisconn.Denied(answer(c.text)); got != c.command || !ok {
 			t.Errorf("%s: read as %q, %v", c.text, got, ok)
 		}
 	}
-	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")} {
+	other := []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")}
+	for _, err := range other {
 		if _, ok := redisconn.Denied(err); ok {
 			t.Errorf("%v is taken for a denial", err)
 		}
@@ -86,7 +95,8 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	conn := testkit.Dial(t, testkit.Local(t, "--maxmemory", "1mb"))
 	explained(t, conn.Set(t.Context(), "k", strings.Repeat("x", 1<<20), 0).Err(), "raise maxmemory")
-	explained(t, answer("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
+	full := answer("EXECABORT Transaction discarded because of: OOM command not allowed")
+	explained(t, full, "raise maxmemory")
 	explained(t, answer("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
 	explained(t, answer("LOADING Redis is loading the dataset in memory"), "try again")
 }

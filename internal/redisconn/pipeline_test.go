@@ -23,10 +23,13 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 		if n := conn.Options().MaxRetries; n != 0 { // as go-redis has it for -1
 			t.Errorf("commands are sent again %d times", n)
 		}
+
 		pipeline := testkit.Must(redisconn.FullDuplex(conn.Client))(t)
 		defer pipeline.Close()
+
 		keys := testkit.Keys(t)
 		key := keys.Lock("counter")
+
 		var group sync.WaitGroup
 		for range 20 {
 			group.Go(func() {
@@ -39,10 +42,13 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 			})
 		}
 		group.Wait()
+
 		if n, err := pipeline.Del(t.Context(), key).Result(); n != 1 || err != nil {
 			t.Errorf("%d keys, %v", n, err)
 		}
-		stats, pool := conn.Stats.Snapshot(), conn.PoolStats()
+
+		stats := conn.Stats.Snapshot()
+		pool := conn.PoolStats()
 		if !conn.Shared() || stats.BytesSent == 0 || stats.BytesReceived == 0 || stats.Commands != 0 ||
 			others.Snapshot() != (redisconn.Counts{}) {
 			t.Errorf("it counts %+v, and for others %+v", stats, others.Snapshot())
@@ -58,13 +64,15 @@ func TestPipeliningSharesAConnection(t *testing.T) {
 func TestHalfDuplexIsAnError(t *testing.T) {
 	s := testkit.Embedded(t)
 	plain := testkit.Dial(t, s)
-	if _, err := redisconn.FullDuplex(plain.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
+	_, err := redisconn.FullDuplex(plain.Client)
+	if err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("without a pool for pipelines: %v", err)
 	}
 	other := testkit.Must(s.Dialer("").WithPipelining().Dial(t.Context()))(t)
 	defer other.Close()
 	testkit.Must(other.AsyncAutoPipeline())(t)
-	if _, err := redisconn.FullDuplex(other.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
+	_, err = redisconn.FullDuplex(other.Client)
+	if err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("with an AutoPipeline of other options: %v", err)
 	}
 }

@@ -82,13 +82,17 @@ func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return c.meter.countCommands(1, func() error { return next(ctx, cmd) })
+		return c.meter.countCommands(1, func() error {
+			return next(ctx, cmd)
+		})
 	}
 }
 
 func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return c.meter.countCommands(len(cmds), func() error { return next(ctx, cmds) })
+		return c.meter.countCommands(len(cmds), func() error {
+			return next(ctx, cmds)
+		})
 	}
 }
 

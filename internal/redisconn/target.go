@@ -41,7 +41,8 @@ func (t Target) String() string {
 // Through is the same server reached at another address, host:port, such as
 // that of a proxy before it.
 func (t Target) Through(addr string) Target {
-	t.Network, t.Addr = "tcp", addr
+	t.Network = "tcp"
+	t.Addr = addr
 	return t
 }
 
@@ -62,7 +63,9 @@ func (t Target) url(user *url.Userinfo) string {
 		u.Scheme = "rediss"
 	}
 	if t.Network == "unix" {
-		u.Scheme, u.Host, u.Path = "unix", "", t.Addr
+		u.Scheme = "unix"
+		u.Host = ""
+		u.Path = t.Addr
 	}
 	if t.DB != 0 {
 		u.RawQuery = "db=" + strconv.Itoa(t.DB)
@@ -71,7 +74,9 @@ func (t Target) url(user *url.Userinfo) string {
 }
 
 // Format prints String for every verb, so that %+v and %#v do not show the password either.
-func (t Target) Format(f fmt.State, verb rune) { fmt.Fprintf(f, fmt.FormatString(f, verb), t.String()) }
+func (t Target) Format(f fmt.State, verb rune) {
+	fmt.Fprintf(f, fmt.FormatString(f, verb), t.String())
+}
 
 // MarshalText returns String, so that JSON and structured logs do not show the
 // password either.
@@ -100,7 +105,8 @@ func ParseURL(raw string) (Target, error) {
 	}
 	// url.Error quotes the URL
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
-		return Target{}, fmt.Errorf("%w: it cannot be parsed, or has a '#', or an '@' after the host; %s", ErrURL, encodeHint)
+		return Target{}, fmt.Errorf("%w: it cannot be parsed, or has a '#', or an '@' after the host; %s",
+			ErrURL, encodeHint)
 	}
 
 	if !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
@@ -124,7 +130,12 @@ func ParseURL(raw string) (Target, error) {
 			"or path if it has them; %s", ErrURL, encodeHint)
 	}
 	return Target{
-		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLS: o.TLSConfig,
+		Network:  o.Network,
+		Addr:     o.Addr,
+		Username: o.Username,
+		Password: o.Password,
+		DB:       o.DB,
+		TLS:      o.TLSConfig,
 	}, nil
 }
 
@@ -164,7 +175,8 @@ func urlInPlaceOf(raw string) string {
 	return starts + ": type redis://HOST:PORT, with a number as PORT"
 }
 
-const encodeHint = "special characters in a user name or password must be percent-encoded, for example %40 for '@'"
+const encodeHint = "special characters in a user name or password must be percent-encoded, " +
+	"for example %40 for '@'"
 
 func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -191,6 +203,7 @@ func (f TLSFiles) Apply(t *Target) error {
 		return fmt.Errorf("%w: a client certificate and its key must be given together", ErrURL)
 	}
 
+	// A copy, so that a target keeps its own settings if a file cannot be read.
 	config := t.TLS.Clone()
 	if f.ServerName != "" {
 		config.ServerName = f.ServerName

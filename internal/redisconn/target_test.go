@@ -33,22 +33,31 @@ func TestParseURL(t *testing.T) {
 	}{
 		{url: "redis://host", network: "tcp", addr: "host:6379", shown: "redis://host:6379"},
 		{url: "redis://:7000", network: "tcp", addr: "localhost:7000", shown: "redis://localhost:7000"},
-		{url: "redis://[::1]:7000/2", network: "tcp", addr: "[::1]:7000", db: 2, shown: "redis://[::1]:7000?db=2"},
-		{url: "redis://host?db=3", network: "tcp", addr: "host:6379", db: 3, shown: "redis://host:6379?db=3"},
-		{url: "redis://bob:p%40ss@host/1", network: "tcp", addr: "host:6379", user: "bob", password: "p@ss", db: 1,
+		{url: "redis://[::1]:7000/2", network: "tcp", addr: "[::1]:7000", db: 2,
+			shown: "redis://[::1]:7000?db=2"},
+		{url: "redis://host?db=3", network: "tcp", addr: "host:6379", db: 3,
+			shown: "redis://host:6379?db=3"},
+		{url: "redis://bob:p%40ss@host/1", network: "tcp", addr: "host:6379",
+			user: "bob", password: "p@ss", db: 1,
 			shown: "redis://bob:xxxxx@host:6379?db=1"},
-		{url: "redis://:pass@host", network: "tcp", addr: "host:6379", password: "pass", shown: "redis://:xxxxx@host:6379"},
-		{url: "redis://pass@host", network: "tcp", addr: "host:6379", user: "pass", shown: "redis://xxxxx@host:6379"},
-		{url: "rediss://host?skip_verify=true", network: "tcp", addr: "host:6379", tls: true, shown: "rediss://host:6379"},
-		{url: "unix:///run/redis.sock", network: "unix", addr: "/run/redis.sock", shown: "unix:///run/redis.sock"},
-		{url: "unix://bob:pass@/run/r%40.sock?db=4", network: "unix", addr: "/run/r@.sock", user: "bob", password: "pass",
+		{url: "redis://:pass@host", network: "tcp", addr: "host:6379", password: "pass",
+			shown: "redis://:xxxxx@host:6379"},
+		{url: "redis://pass@host", network: "tcp", addr: "host:6379", user: "pass",
+			shown: "redis://xxxxx@host:6379"},
+		{url: "rediss://host?skip_verify=true", network: "tcp", addr: "host:6379", tls: true,
+			shown: "rediss://host:6379"},
+		{url: "unix:///run/redis.sock", network: "unix", addr: "/run/redis.sock",
+			shown: "unix:///run/redis.sock"},
+		{url: "unix://bob:pass@/run/r%40.sock?db=4", network: "unix", addr: "/run/r@.sock",
+			user: "bob", password: "pass",
 			db: 4, shown: "unix://bob:xxxxx@/run/r@.sock?db=4"},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
 			got := testkit.Must(redisconn.ParseURL(tc.url))(t)
 			if got.Network != tc.network || got.Addr != tc.addr || got.Username != tc.user ||
 				got.Password != tc.password || got.DB != tc.db || (got.TLS != nil) != tc.tls {
-				t.Errorf("wrong parts: %q %q %q %q %d %v", got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
+				t.Errorf("wrong parts: %q %q %q %q %d %v",
+					got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
 			}
 			if got.TLS != nil && (!got.TLS.InsecureSkipVerify || got.TLS.ServerName != "host") {
 				t.Error("skip_verify or the server's name is missing")
@@ -148,6 +157,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("unix://:", "/", "@/run/redis.sock?db=1")
 	f.Add("redis://[", "]", "@host")
 	f.Add("redis:", "//", "@@host")
+
 	f.Fuzz(func(t *testing.T, before, middle, after string) {
 		// The secret stands where a password would: after a user's colon, with what the
 		// user forgot to encode.
@@ -158,6 +168,7 @@ func FuzzParseURL(f *testing.F) {
 			}
 			return
 		}
+
 		if strings.Contains(fmt.Sprintf("%v %+v %#v", got, got, got), secret) {
 			t.Errorf("target %v", got)
 		}
@@ -174,7 +185,8 @@ func certificate(t testing.TB) (cert, key string) {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	public := &private.PublicKey
+	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, template, public, private))(t)
 	keyDER := testkit.Must(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -194,18 +206,26 @@ func tlsServer(t *testing.T, cert, key, authClients string) redisconn.Target {
 	t.Helper()
 	target := parse(t, "rediss://127.0.0.1")
 	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
+
 	var server *backend.Server
 	err := process.OnFreePorts(t.Context(), 1, func(ports []string) (err error) {
 		target.Addr = net.JoinHostPort("127.0.0.1", ports[0])
-		server, err = backend.Local{Args: []string{"--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
-			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients}}.Start(t.Context())
+		local := backend.Local{Args: []string{
+			"--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
+			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients,
+		}}
+		server, err = local.Start(t.Context())
 		return err
 	})
 	if errors.Is(err, process.ErrUnavailable) {
 		testkit.Require(t, "redis", err.Error())
 	}
+
 	testkit.Succeeds(t, err)
-	t.Cleanup(func() { testkit.Succeeds(t, server.Close()) })
+	t.Cleanup(func() {
+		testkit.Succeeds(t, server.Close())
+	})
+
 	target.Password = server.Target.Password
 	return target
 }
@@ -219,7 +239,8 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
 	server := tlsServer(t, cert, key, "no")
-	addr, login := server.Addr, ":"+server.Password+"@"
+	addr := server.Addr
+	login := ":" + server.Password + "@"
 
 	trusting := parse(t, "rediss://"+login+addr)
 	testkit.Succeeds(t, (redisconn.TLSFiles{CA: cert}).Apply(&trusting))
@@ -248,7 +269,9 @@ func TestTLS(t *testing.T) {
 		{"TLS to a plaintext port", parse(t, "rediss://"+testkit.Local(t).Target.Addr), redisconn.ErrTLS,
 			"use redis:// instead of rediss://"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { testkit.DialFails(t, tc.target, tc.is, tc.says) })
+		t.Run(tc.name, func(t *testing.T) {
+			testkit.DialFails(t, tc.target, tc.is, tc.says)
+		})
 	}
 }
 
@@ -267,6 +290,7 @@ func TestTLSFilesErrors(t *testing.T) {
 	cert, key := certificate(t)
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	write(t, empty, nil)
+
 	for _, tc := range []struct {
 		name  string
 		url   string
@@ -276,10 +300,19 @@ func TestTLSFilesErrors(t *testing.T) {
 	}{
 		{"nothing", "redis://host", redisconn.TLSFiles{}, nil, ""},
 		{"no TLS", "redis://host", redisconn.TLSFiles{CA: cert}, redisconn.ErrURL, "rediss://"},
-		{"certificate without key", "rediss://host", redisconn.TLSFiles{Cert: cert}, redisconn.ErrURL, "together"},
-		{"key without certificate", "rediss://host", redisconn.TLSFiles{Key: key}, redisconn.ErrURL, "together"},
+		{
+			"certificate without key", "rediss://host", redisconn.TLSFiles{Cert: cert},
+			redisconn.ErrURL, "together",
+		},
+		{
+			"key without certificate", "rediss://host", redisconn.TLSFiles{Key: key},
+			redisconn.ErrURL, "together",
+		},
 		{"missing CA", "rediss://host", redisconn.TLSFiles{CA: empty + "x"}, os.ErrNotExist, empty + "x"},
-		{"empty CA", "rediss://host", redisconn.TLSFiles{CA: empty}, nil, empty + " holds no PEM certificate"},
+		{
+			"empty CA", "rediss://host", redisconn.TLSFiles{CA: empty}, nil,
+			empty + " holds no PEM certificate",
+		},
 		{"bad pair", "rediss://host", redisconn.TLSFiles{Cert: empty, Key: key}, nil, empty},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -244,10 +244,12 @@ func (d *driver) play(w World, b branch) error {
 		r := newRun(d, b)
 		played, err := d.playOnce(w, r)
 		if err == nil && r.twinMismatch != "" {
-			err = fmt.Errorf("%w: two schedules came to the same state after %s and after %s, and then %s", ErrChance,
-				choicesOf(r.twin.path[:r.twin.from]), choicesOf(r.path), r.twinMismatch)
+			err = fmt.Errorf("%w: two schedules came to the same state after %s and after %s, and then %s",
+				ErrChance, choicesOf(r.twin.path[:r.twin.from]), choicesOf(r.path), r.twinMismatch)
 		}
 
+		// What does not return is played again: with what the world has learned meanwhile, or
+		// since only chance, or a slow machine, may have kept it from its point.
 		switch {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
 			d.walk.states.forget(&r.record, len(b.nodes), b.cost)
@@ -267,7 +269,9 @@ func (d *driver) play(w World, b branch) error {
 
 // playOnce plays a run, and notes its harms: a harm is one, whichever way led to it.
 func (d *driver) playOnce(w World, r *run) (Played, error) {
-	played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
+	played, err := d.unlocked(func() (Played, error) {
+		return w.Play(r.choose)
+	})
 	merged := errors.Is(err, ErrMerged)
 	if err != nil && !merged {
 		return played, err
@@ -278,6 +282,7 @@ func (d *driver) playOnce(w World, r *run) (Played, error) {
 		r.twinMismatch = r.endMismatch(t)
 	}
 
+	// Even of a run that has missed its point: it was played, and its token shows the harm.
 	for _, v := range played.Harms {
 		isKnown := func(f Found) bool { return f.Harm == v.Harm }
 		if slices.ContainsFunc(d.result.Found, isKnown) {
@@ -290,6 +295,7 @@ func (d *driver) playOnce(w World, r *run) (Played, error) {
 			d.Found(first)
 		}
 	}
+
 	if r.depth < len(r.path) && r.mismatch == "" {
 		r.mismatch = "the clients ended before that"
 	}

@@ -35,7 +35,8 @@ type record struct {
 	path   []node
 	states []string
 	harms  []verify.Harm
-	joins  string // the state at which it came to that of an earlier one, and its points end; empty: it did not
+	// The state at which it came to that of an earlier one, and its points end; empty: it did not.
+	joins string
 }
 
 // One state in so many is tried.
@@ -64,7 +65,9 @@ func (s *states) covers(state string, c cost) bool {
 // point on: nothing was played from there.
 func (s *states) forget(r *record, from int, c cost) {
 	for _, state := range r.states[from:] {
-		s.costs[state] = slices.DeleteFunc(s.costs[state], func(noted cost) bool { return noted == c })
+		s.costs[state] = slices.DeleteFunc(s.costs[state], func(noted cost) bool {
+			return noted == c
+		})
 	}
 }
 
@@ -94,7 +97,9 @@ func (t *twin) differs(after int, p *point, state string) string {
 }
 
 func allOf(options []Choice, is func(Choice) bool) bool {
-	return !slices.ContainsFunc(options, func(c Choice) bool { return !is(c) })
+	return !slices.ContainsFunc(options, func(c Choice) bool {
+		return !is(c)
+	})
 }
 
 // ends reports whether the twin was played no further than that.

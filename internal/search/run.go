@@ -36,7 +36,9 @@ func newRun(d *driver, b branch) *run {
 func (r *run) choose(p ChoicePoint) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	options, pending := p.Options, p.Pending
+
+	options := p.Options
+	pending := p.Pending
 	depth := r.depth
 	r.depth++
 	if r.mismatch != "" {
@@ -49,6 +51,8 @@ func (r *run) choose(p ChoicePoint) (Choice, error) {
 		}
 		r.walk.tally(r.branch.cost).chance.at(depth).points++
 	}
+
+	// Clients that send something else than when the path was first gone are moved by chance.
 	n := r.path[depth]
 	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {
 		r.mismatch = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
@@ -68,6 +72,8 @@ func (r *run) addPoint(p ChoicePoint) error {
 	reached := r.walk.pointOf(p.Options, p.Pending)
 	known := &r.walk.states
 
+	// Either it goes on beside its twin already, or it would end here and goes on only to be
+	// compared with one, or the point is a new one of its own.
 	switch {
 	case r.twin != nil:
 		r.beside++

@@ -124,7 +124,9 @@ type Program struct{ Subject, Name string }
 
 // Bounds say how far Drive goes.
 type Bounds struct {
-	Preemptions int  // how often a client that could go on has to wait for another one; Unbounded: any number of times
+	// How often a client that could go on has to wait for another one; Unbounded: any number of
+	// times.
+	Preemptions int
 	Faults      int  // how many faults happen
 	Total       int  // of preemptions and faults together; 0: as many as there may be of each
 	Schedules   int  // how many are played at most; 0: any number
@@ -139,7 +141,7 @@ type Summary struct {
 	Merged              int     // of these: came to a state that an earlier one had been in
 	Harmful             int     // of these
 	Played              int     // of all bounds
-	Left                int     // of all bounds, also higher ones: known, and not played; each may lead to more
+	Left                int     // of all bounds, higher ones too: known, not played; each may lead to more
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
 	// Complete says that more preemptions would make no other schedule: none was left out

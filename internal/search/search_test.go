@@ -37,9 +37,13 @@ func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 	confused := l.confused != nil && l.confused(l.plays)
 	played := search.Played{
 		Stalled: l.stalled && confused,
-		Diagram: func([]verify.Violation) verify.Diagram { return verify.Diagram{} },
+		Diagram: func([]verify.Violation) verify.Diagram {
+			return verify.Diagram{}
+		},
 	}
-	text, last := "", -1
+
+	text := ""
+	last := -1
 	left := []int{l.times, l.times}
 	for left[0]+left[1] > 0 {
 		pending := []string{"", ""}
@@ -53,22 +57,28 @@ func (l *letters) Play(choose search.Chooser) (search.Played, error) {
 			preempts := last >= 0 && i != last && left[last] > 0
 			options = append(options, search.Choice{What: search.Deliver, N: i, Preempt: preempts})
 		}
+
 		if confused {
 			pending = []string{"something", "else"}
 		}
 		at := search.ChoicePoint{Options: options, Pending: pending}
 		if l.state != nil {
-			at.State = func() string { return l.state(text, last) }
+			at.State = func() string {
+				return l.state(text, last)
+			}
 		}
+
 		c, err := choose(at)
 		if err != nil {
 			return played, err
 		}
+
 		played.Steps = append(played.Steps, c)
 		last = c.N
 		left[c.N]--
 		text += string("AB"[c.N])
 	}
+
 	if l.learns != nil && l.learns(l.plays) {
 		return played, search.ErrAgain
 	}
@@ -92,12 +102,14 @@ func TestDriveAndReplay(t *testing.T) {
 	for never, preemptions := range map[string]int{"AABB": 0, "ABBA": 1, "ABAB": 2, "AAAA": -1} {
 		w := &letters{times: 2, never: never}
 		r, err := drive(t, w, 2)
+
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", never, err)
 		case preemptions < 0:
 			if len(r.Found) > 0 || r.Schedules != 6 || w.plays != 6 {
-				t.Errorf("%s: %+v after %d plays, want 6 schedules that are each played once", never, r, w.plays)
+				t.Errorf("%s: %+v after %d plays, want 6 schedules that are each played once",
+					never, r, w.plays)
 			}
 		case len(r.Found) != 1 || r.Found[0].Preemptions != preemptions:
 			t.Errorf("%s: found %+v, want one with %d preemptions", never, r.Found, preemptions)
@@ -106,6 +118,7 @@ func TestDriveAndReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			again, err := search.Replay(search.Program{}, w, steps)
 			if err != nil || again.Text != never {
 				t.Errorf("%s: its token does %+v: %v", never, again.Violation, err)
@@ -118,7 +131,9 @@ func TestDriveAndReplay(t *testing.T) {
 // machine stood still. A point that is missed always is lost, and too many are an error.
 func TestRetries(t *testing.T) {
 	once := func(misses int) func(int) bool {
-		return func(play int) bool { return play > 1 && play <= 1+misses }
+		return func(play int) bool {
+			return play > 1 && play <= 1+misses
+		}
 	}
 	for name, c := range map[string]struct {
 		world letters
@@ -167,7 +182,9 @@ func TestTwins(t *testing.T) {
 // states of one that does not count are not come to.
 func TestAgain(t *testing.T) {
 	merges := func(learns func(int) bool) search.Summary {
-		state := func(text string, last int) string { return fmt.Sprint(len(text), last) }
+		state := func(text string, last int) string {
+			return fmt.Sprint(len(text), last)
+		}
 		r, err := drive(t, &letters{times: 4, state: state, learns: learns}, search.Unbounded)
 		testkit.Succeeds(t, err)
 		return r
@@ -298,7 +315,9 @@ func TestTokens(t *testing.T) {
 	p := search.Program{Subject: "with/slashes", Name: "two"}
 	steps := []search.Choice{{What: search.Deliver, N: 1}, {What: "pause", N: 0, At: 2}}
 	subject, name, words, err := search.ParseToken(search.Token(p, steps))
-	if err != nil || subject != p.Subject || name != p.Name || !slices.Equal(words, []string{"d2", "pause1-2"}) {
+	if err != nil || subject != p.Subject || name != p.Name ||
+		!slices.Equal(words, []string{"d2", "pause1-2"}) {
+
 		t.Errorf("%q, %q, %q, %v", subject, name, words, err)
 	}
 	if _, err := search.Replay(p, &letters{times: 1}, words); err == nil {
@@ -326,7 +345,8 @@ func TestTimeForWhatIsBeyond(t *testing.T) {
 			Beyond:  c.beyond,
 		})
 		if err != nil || r.Stopped != c.stopped || w.plays != c.plays {
-			t.Errorf("%s: stopped by %q after %d plays, %v; want %q after %d", name, r.Stopped, w.plays, err, c.stopped, c.plays)
+			t.Errorf("%s: stopped by %q after %d plays, %v; want %q after %d",
+				name, r.Stopped, w.plays, err, c.stopped, c.plays)
 		}
 	}
 }

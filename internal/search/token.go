@@ -26,7 +26,8 @@ func ParseToken(text string) (subject, program string, steps []string, err error
 	parts := strings.Split(text, "/")
 	if len(parts) < 4 || parts[0] != version {
 		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: "+
-			"search again, and copy one from the report", wording.Excerpt(text, wording.ExcerptBytes), version)
+			"search again, and copy one from the report",
+			wording.Excerpt(text, wording.ExcerptBytes), version)
 	}
 
 	n := len(parts) - 2 // a test's name may hold slashes, too
@@ -63,7 +64,8 @@ func (f *follower) choose(p ChoicePoint) (Choice, error) {
 	case p.Options[0].IsQuiet():
 		return p.Options[0], nil
 	}
-	return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v: %w", f.n+1, p.Options, ErrToken)
+	return Choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v: %w",
+		f.n+1, p.Options, ErrToken)
 }
 
 // Replay has a world play the steps of a token. The harm that it returns is empty if they
@@ -80,7 +82,8 @@ func Replay(p Program, w World, steps []string) (f Found, err error) {
 	}
 
 	if token.n < len(steps) {
-		err = fmt.Errorf("step %d of the token did not come: the clients had ended: %w", token.n+1, ErrToken)
+		err = fmt.Errorf("step %d of the token did not come: the clients had ended: %w",
+			token.n+1, ErrToken)
 	}
 	if len(played.Harms) > 0 {
 		f = found(p, played, verify.Worst(played.Harms))
@@ -115,5 +118,7 @@ func (n Labels) Of(kind, thing string) string {
 
 // Tokens is a text with the name of a token in place of what is random in it.
 func (n Labels) Tokens(text string) string {
-	return random.ReplaceAllStringFunc(text, func(is string) string { return n.Of("token", is) })
+	return random.ReplaceAllStringFunc(text, func(is string) string {
+		return n.Of("token", is)
+	})
 }

@@ -92,7 +92,9 @@ func newWalk(b Bounds) *walk {
 }
 
 // isEmpty reports whether no schedule with this many faults is left.
-func (w *walk) isEmpty(faults int) bool { return len(w.open) == 0 || w.open[0].cost.faults > faults }
+func (w *walk) isEmpty(faults int) bool {
+	return len(w.open) == 0 || w.open[0].cost.faults > faults
+}
 
 // next takes the first branch. It returns false if there is none, or if it comes
 // after schedules of this cost.
@@ -138,7 +140,7 @@ func (w *walk) pointOf(options []Choice, pending []string) *point {
 
 	key := text.String()
 	if w.points[key] == nil {
-		w.points[key] = &point{options, pending}
+		w.points[key] = &point{options: options, pending: pending}
 	}
 	return w.points[key]
 }
@@ -160,13 +162,15 @@ func (w *walk) played(b branch, r *record) {
 	}
 	w.states.keep(r)
 
+	// Before its last node it went as others did, whose branches these are. The first option
+	// of each node is the schedule itself.
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
 			next := b.cost.with(c)
 			switch {
 			case at == 0:
 			case w.allows(next):
-				heap.Push(&w.open, branch{nodes[:depth+1], at, next})
+				heap.Push(&w.open, branch{nodes: nodes[:depth+1], last: at, cost: next})
 			case next.faults <= w.bounds.Faults:
 				w.bounded = true
 			}

@@ -144,7 +144,9 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {
 		return redisconn.With(ctx, c.Redises[i].Target, func(conn *redisconn.Conn) error {
-			return process.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
+			return process.Await(ctx, pollEvery, func() error {
+				return clusterReady(ctx, conn)
+			})
 		})
 	})
 }

@@ -100,12 +100,16 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 	}
 
 	// At the same time, because none serves before a majority is there.
-	return each(len(e.Members), func(i int) error { return e.Members[i].Start(ctx) })
+	return each(len(e.Members), func(i int) error {
+		return e.Members[i].Start(ctx)
+	})
 }
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string {
-	return mapped(e.Members, func(m *Node) string { return m.addr })
+	return mapped(e.Members, func(m *Node) string {
+		return m.addr
+	})
 }
 
 // Ask asks one server, by its number, for its status. The error says that it does not
@@ -135,7 +139,9 @@ func (e *Ensemble) Close() error {
 	if e == nil {
 		return nil
 	}
-	return each(len(e.Members), func(i int) error { return e.Members[i].Close() })
+	return each(len(e.Members), func(i int) error {
+		return e.Members[i].Close()
+	})
 }
 
 // etcd makes no lease shorter than 1.5 times its election time-out, rounded up to whole
@@ -181,7 +187,9 @@ func configureEtcd(m *Node, i int, ports []string) error {
 
 	// etcd ends at once when an environment variable of the user sets what an argument
 	// sets. On ARM, etcd 3.4 starts only with the variable that is added here.
-	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
+	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "ETCD_")
+	})
 	m.Env = append(m.Env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
 	return nil
 }
@@ -191,7 +199,8 @@ func configureEtcd(m *Node, i int, ports []string) error {
 func askEtcd(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
+	conn, err := grpc.NewClient("passthrough:///"+addr, plain)
 	if err != nil {
 		return status{}, err
 	}
@@ -266,7 +275,8 @@ func configureZooKeeper(m *Node, i int, ports []string) error {
 		for j := range n {
 			fmt.Fprintf(&text, "server.%d=127.0.0.1:%s:%s\n", j+1, ports[j*3+1], ports[j*3+2])
 		}
-		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
+		id := []byte(strconv.Itoa(i + 1))
+		if err := os.WriteFile(filepath.Join(data, "myid"), id, 0o600); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			e := product.start(t, 3)
 			ctx, cancel := context.WithTimeout(t.Context(), longest)
 			defer cancel()
+
 			old := testkit.Must(e.Leader(ctx))(t)
 			began := time.Now()
 			testkit.Succeeds(t, e.Members[old].Kill())
@@ -57,7 +58,9 @@ func TestLeaderIsKilled(t *testing.T) {
 			t.Logf("a new leader after %v", time.Since(began))
 
 			eventually(t, ctx, e, "writing with one of three down", product.dial(t, e.Addrs()),
-				func(ctx context.Context, c client) error { return c.put(ctx, "k") })
+				func(ctx context.Context, c client) error {
+					return c.put(ctx, "k")
+				})
 
 			began = time.Now()
 			testkit.Succeeds(t, e.Members[old].Restart(ctx))
@@ -66,7 +69,8 @@ func TestLeaderIsKilled(t *testing.T) {
 				t.Errorf("the one that was started again leads: %d, %v", now, err)
 			}
 
-			eventually(t, ctx, e, "asking the one that was started again", product.dial(t, e.Addrs()[old:old+1]),
+			again := product.dial(t, e.Addrs()[old:old+1])
+			eventually(t, ctx, e, "asking the one that was started again", again,
 				func(ctx context.Context, c client) error {
 					found, err := c.has(ctx, "k")
 					if err == nil && !found {
@@ -79,7 +83,9 @@ func TestLeaderIsKilled(t *testing.T) {
 }
 
 // keepsTheData kills the only server of an ensemble, and finds what was written before.
-func keepsTheData(t *testing.T, e *servers.Ensemble, dial func(t *testing.T, addrs []string) client) {
+func keepsTheData(
+	t *testing.T, e *servers.Ensemble, dial func(t *testing.T, addrs []string) client) {
+
 	t.Helper()
 	if i, err := e.Leader(t.Context()); i != 0 || err != nil {
 		t.Errorf("the leader is %d, %v", i, err)

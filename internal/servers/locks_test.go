@@ -18,11 +18,16 @@ import (
 func TestForLockUsesTheUsersOwn(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing could be started
 	own := servers.Addresses{
-		Masters: []redisconn.Target{{Network: "tcp", Addr: "a:1"}}, ZooKeeper: []string{"b:1"}, Etcd: []string{"c:1"},
+		Masters:   []redisconn.Target{{Network: "tcp", Addr: "a:1"}},
+		ZooKeeper: []string{"b:1"},
+		Etcd:      []string{"c:1"},
 	}
 
 	for need, want := range map[string]servers.Addresses{
-		"": {}, "redlock": {Masters: own.Masters}, "zookeeper": {ZooKeeper: own.ZooKeeper}, "etcd": {Etcd: own.Etcd},
+		"":          {},
+		"redlock":   {Masters: own.Masters},
+		"zookeeper": {ZooKeeper: own.ZooKeeper},
+		"etcd":      {Etcd: own.Etcd},
 	} {
 		locks, err := servers.ForLock(t.Context(), own, need)
 		if err != nil {
@@ -106,8 +111,10 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("three of five cannot be used: %v", err)
 	}
 
-	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: m.Addrs()[2:3], Etcd: m.Addrs()[2:3]}}
-	if _, err := dead.Preflight(t.Context()); err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
+	addrs := m.Addrs()[2:3]
+	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: addrs, Etcd: addrs}}
+	_, err = dead.Preflight(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
 		t.Errorf("nothing answers for ZooKeeper: %v", err)
 	}
 }

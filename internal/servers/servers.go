@@ -45,7 +45,8 @@ type Redises []*backend.Server
 func StartMasters(ctx context.Context, n int) (Redises, error) {
 	started, err := startRedises(ctx, n, backend.Local{})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting %d masters: %w", n, redisconn.OfContext(ctx, err)), started.Close())
+		err = fmt.Errorf("starting %d masters: %w", n, redisconn.OfContext(ctx, err))
+		return nil, errors.Join(err, started.Close())
 	}
 	return started, nil
 }
@@ -62,22 +63,30 @@ func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, e
 		started[i], err = local.Start(ctx)
 		return err
 	})
-	return slices.DeleteFunc(started, func(s *backend.Server) bool { return s == nil }), err
+	return slices.DeleteFunc(started, func(s *backend.Server) bool {
+		return s == nil
+	}), err
 }
 
 // Close ends all servers.
 func (r Redises) Close() error {
-	return each(len(r), func(i int) error { return r[i].Close() })
+	return each(len(r), func(i int) error {
+		return r[i].Close()
+	})
 }
 
 // Targets says how to reach each, also those that were killed.
 func (r Redises) Targets() []redisconn.Target {
-	return mapped(r, func(s *backend.Server) redisconn.Target { return s.Target })
+	return mapped(r, func(s *backend.Server) redisconn.Target {
+		return s.Target
+	})
 }
 
 // Addrs are the addresses of the servers, host:port, also of those that were killed.
 func (r Redises) Addrs() []string {
-	return mapped(r, func(s *backend.Server) string { return s.Target.Addr })
+	return mapped(r, func(s *backend.Server) string {
+		return s.Target.Addr
+	})
 }
 
 // mapped has what f makes of each.
@@ -168,9 +177,12 @@ func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 			return nil
 		})
 
-		failures = slices.DeleteFunc(failures, func(err error) bool { return err == nil })
+		failures = slices.DeleteFunc(failures, func(err error) bool {
+			return err == nil
+		})
 		if n := len(failures); n > (g.servers-1)/2 {
-			const refused = "%s cannot work without %d of its %d servers: %w; repair them, or name others with --%[1]s"
+			const refused = "%s cannot work without %d of its %d servers: %w; " +
+				"repair them, or name others with --%[1]s"
 			return nil, fmt.Errorf(refused, g.name, n, g.servers, errors.Join(failures...))
 		}
 		for _, failure := range failures {
@@ -210,7 +222,9 @@ func (l *Locks) usersOwn() (groups []group) {
 	return groups
 }
 
-func tryMember(ctx context.Context, ask func(context.Context, string) (status, error), addr string) error {
+func tryMember(
+	ctx context.Context, ask func(context.Context, string) (status, error), addr string) error {
+
 	if _, err := ask(ctx, addr); err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
@@ -218,7 +232,9 @@ func tryMember(ctx context.Context, ask func(context.Context, string) (status, e
 }
 
 func tryMaster(ctx context.Context, target redisconn.Target) error {
-	err := redisconn.With(ctx, target, func(conn *redisconn.Conn) error { return backend.Preflight(ctx, conn) })
+	err := redisconn.With(ctx, target, func(conn *redisconn.Conn) error {
+		return backend.Preflight(ctx, conn)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}

@@ -52,7 +52,9 @@ func forLock(need string) func(context.Context) (io.Closer, error) {
 			return nil, err
 		}
 
-		masters, zooKeeper, etcd := len(locks.Masters) == 5, len(locks.ZooKeeper) == 1, len(locks.Etcd) == 1
+		masters := len(locks.Masters) == 5
+		zooKeeper := len(locks.ZooKeeper) == 1
+		etcd := len(locks.Etcd) == 1
 		if masters != (need == "redlock") || zooKeeper != (need == "zookeeper") || etcd != (need == "etcd") ||
 			masters != (locks.PrivateMasters != nil) || zooKeeper != (locks.PrivateZooKeeper != nil) ||
 			etcd != (locks.PrivateEtcd != nil) {
@@ -96,17 +98,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 					refuses(t, addr)
 				}
 
-				for _, after := range []time.Duration{0, 30 * time.Millisecond} {
-					ctx, cancel := context.WithTimeout(t.Context(), after)
-					group, err := g.start(ctx)
-					cancel()
-					if err == nil && after > 0 { // it was quick
-						err = errors.Join(group.Close(), context.DeadlineExceeded)
-					}
-					if !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("cancelled after %v: %v", after, err)
-					}
-				}
+				cancelledStart(t, g.start, 0)
+				cancelledStart(t, g.start, 30*time.Millisecond)
 			})
 		}
 	})
@@ -114,6 +107,22 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "marketsim-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// cancelledStart starts a group under a context that ends so soon.
+func cancelledStart(
+	t *testing.T, start func(context.Context) (io.Closer, error), after time.Duration) {
+
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), after)
+	group, err := start(ctx)
+	cancel()
+	if err == nil && after > 0 { // it was quick
+		err = errors.Join(group.Close(), context.DeadlineExceeded)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cancelled after %v: %v", after, err)
 	}
 }
 

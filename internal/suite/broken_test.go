@@ -14,7 +14,9 @@ import (
 )
 
 // opened makes a PurchaserFactory of a strategy spec, changed by spoil where it is not nil.
-func opened(t testing.TB, text string, spoil func(spoiler, market.Purchaser) market.Purchaser) PurchaserFactory {
+func opened(
+	t testing.TB, text string, spoil func(spoiler, market.Purchaser) market.Purchaser,
+) PurchaserFactory {
 	t.Helper()
 	spec, err := strategies.Builtin().Parse(text)
 	if err != nil {
@@ -111,7 +113,9 @@ func afterCancellation(lease time.Duration) spoiled {
 var errUnknown = errors.New("the reply did not come")
 
 // afterRefusal makes a purchase that was refused for one reason do something else.
-func afterRefusal(of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {
+func afterRefusal(
+	of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {
+
 	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 		err := s.goodPurchase(ctx, o)
 		if errors.Is(err, of) {
@@ -123,7 +127,9 @@ func afterRefusal(of error, do func(s *spoiled, ctx context.Context, o market.Or
 
 // transfer makes the writes of a purchase without asking.
 func (s *spoiled) transfer(ctx context.Context, o market.Order) error {
-	_, err := s.Conn.TxPipelined(ctx, func(p redis.Pipeliner) error { return s.writes(ctx, p, o) })
+	_, err := s.Conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		return s.writes(ctx, p, o)
+	})
 	return err
 }
 

@@ -25,7 +25,9 @@ func purchaseMovesItemAndCoins(f *fixture) {
 	want.Funds[seller] += order.Price
 	want.Funds[buyer] -= order.Price
 	want.Inventory[buyer] = map[market.ItemID]bool{order.Item: true}
-	maps.DeleteFunc(want.Listings, func(string, int64) bool { return true })
+	maps.DeleteFunc(want.Listings, func(string, int64) bool {
+		return true
+	})
 
 	f.applied(w.trade(f.Ctx, order))
 	f.matches(want)
@@ -41,8 +43,9 @@ func operationsLeaveNothingBehind(f *fixture) {
 		w.leftNothing("a refused listing")
 	}
 
-	cheaper, unlisted := order, order
+	cheaper := order
 	cheaper.Price = 29
+	unlisted := order
 	unlisted.Item = item + 1
 	expensive := w.lists(item+2, opening.Funds+1)
 	for _, o := range []market.Order{cheaper, unlisted, expensive, order} {
@@ -158,7 +161,9 @@ type meeting struct {
 // until that has ended or waits. Then the first one goes on.
 func (f *fixture) meet(m meeting) {
 	f.Helper()
-	f.HoldAtEach("an order", func(h *HeldRequest) bool { return f.meetAt(h, m) })
+	f.HoldAtEach("an order", func(h *HeldRequest) bool {
+		return f.meetAt(h, m)
+	})
 }
 
 // meetAt holds the first order at one point. It reports false if it did not come there.
@@ -167,7 +172,8 @@ func (f *fixture) meetAt(h *HeldRequest, m meeting) bool {
 	both := m.orders()
 	waiting := step.Hold(step.Waiting)
 	waiting.Open()
-	first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
+	first := f.open(nil, f.NewProxies())
+	second := f.worker(waiting.Observe)
 
 	// Only a worker that is connected can be held, and clients connect when they have to:
 	// here for an item that nobody has.
@@ -178,12 +184,17 @@ func (f *fixture) meetAt(h *HeldRequest, m meeting) bool {
 		return false
 	}
 
-	held := f.Start(func(ctx context.Context) error { return first.trade(ctx, both[0]) })
+	held := f.Start(func(ctx context.Context) error {
+		return first.trade(ctx, both[0])
+	})
 	if !f.AwaitHold(held, h) {
 		f.applied(held.Err)
 		return false
 	}
-	other := f.Start(func(ctx context.Context) error { return second.trade(ctx, both[1]) })
+	other := f.Start(func(ctx context.Context) error {
+		return second.trade(ctx, both[1])
+	})
+
 	select {
 	case <-waiting.Reached():
 	case <-other.Done:
@@ -263,6 +274,8 @@ const (
 // manyTrade has every buyer try to buy every item while sellers list them, and again
 // after that. All can pay for all.
 func manyTrade(f *fixture) {
+	// Buyers begin while sellers list, so that they find some items not for sale yet. When all
+	// are listed, each buyer tries once more.
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
 	for s := market.UserID(1); s <= tradeSellers; s++ {
@@ -338,7 +351,9 @@ func endedContextAppliesNothing(f *fixture) {
 	w.lists(item+1, 30)
 }
 
-var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
+var allSteps = []step.Name{
+	step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease,
+}
 
 // cancellationAtAnyStep cancels an order at each step. The next worker finds the item
 // sold, or buys it, and the first worker can trade again.
@@ -350,7 +365,10 @@ func cancellationAtAnyStep(f *fixture) {
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
-		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, order) })
+
+		c := f.Start(func(ctx context.Context) error {
+			return first.trade(ctx, order)
+		})
 		held = f.AwaitPoint(c, gate.Reached()) || held // one without this step finishes its order
 		c.Cancel()
 		f.AwaitEnd(c, f.prompt, "an operation whose context had ended")
@@ -361,9 +379,11 @@ func cancellationAtAnyStep(f *fixture) {
 		again := second.trade(f.Ctx, order)
 		switch {
 		case err == nil && !errors.Is(again, market.ErrNotListed):
-			f.Fatalf("an order cancelled at %s was applied, and the next one of the item returned %v", at, again)
+			f.Fatalf("an order cancelled at %s was applied, and the next one of the item returned %v",
+				at, again)
 		case market.Refused(err) && again != nil:
-			f.Fatalf("an order cancelled at %s was refused (%v), and so was the next one: %v", at, err, again)
+			f.Fatalf("an order cancelled at %s was refused (%v), and so was the next one: %v",
+				at, err, again)
 		}
 		f.applied(first.trade(f.Ctx, first.lists(order.Item+1, 1)))
 	}

@@ -18,7 +18,9 @@ import (
 
 // purchaseOver opens a client as an application has it, with any options, and
 // buys over it as buy does.
-func purchaseOver(t *testing.T, o redis.Options, buy func(context.Context, *redis.Client, spoiled, market.Order) error,
+func purchaseOver(
+	t *testing.T, o redis.Options,
+	buy func(context.Context, *redis.Client, spoiled, market.Order) error,
 ) market.Open {
 	listing := testkit.Must(strategies.Builtin().Parse("watch"))(t)
 	return func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
@@ -29,7 +31,9 @@ func purchaseOver(t *testing.T, o redis.Options, buy func(context.Context, *redi
 		o.Dialer = w.Dial
 		rdb := redis.NewClient(&o)
 		p := spoiled{Purchaser: lists, spoiler: spoiler{rdb, w.Keys}}
-		p.purchase = func(s *spoiled, ctx context.Context, o market.Order) error { return buy(ctx, rdb, *s, o) }
+		p.purchase = func(s *spoiled, ctx context.Context, o market.Order) error {
+			return buy(ctx, rdb, *s, o)
+		}
 		return &p, both{closer, rdb}, nil
 	}
 }
@@ -50,6 +54,7 @@ func watchApart(ctx context.Context, rdb *redis.Client, s spoiled, o market.Orde
 		}
 		return s.transfer(ctx, o)
 	}, s.Keys.Market())
+
 	if errors.Is(err, redis.TxFailedErr) {
 		return market.ErrContended
 	}
@@ -85,9 +90,18 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 		harm                verify.Harm // empty: none within these bounds
 		says                string      // the schedule, or the error
 	}{
-		{"WATCH on another connection of a pool", redis.Options{}, watchApart, 1, 0, verify.SoldTwice, ""},
-		{"the same in version 2 of the protocol", redis.Options{Protocol: 2}, watchApart, 1, 0, verify.SoldTwice, ""},
-		{"a pool of one, which waits for itself", redis.Options{PoolSize: 1}, watchApart, 0, 0, "", "nothing was traded"},
+		{
+			"WATCH on another connection of a pool",
+			redis.Options{}, watchApart, 1, 0, verify.SoldTwice, "",
+		},
+		{
+			"the same in version 2 of the protocol",
+			redis.Options{Protocol: 2}, watchApart, 1, 0, verify.SoldTwice, "",
+		},
+		{
+			"a pool of one, which waits for itself",
+			redis.Options{PoolSize: 1}, watchApart, 0, 0, "", "nothing was traded",
+		},
 		{"a client that sends again", redis.Options{}, scripted, 0, 1, verify.ToldNo, "the reply is lost"},
 		{"a client that does not", redis.Options{MaxRetries: -1}, scripted, 1, 1, "", ""},
 	} {
@@ -96,6 +110,7 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 			SearchesAlone(t)
 			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}}
 			r, err := explore.Search(t.Context(), program, bounds)
+
 			switch {
 			case err != nil:
 				if c.says == "" || !strings.Contains(err.Error(), c.says) {
@@ -111,7 +126,8 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 			f := r.Found[0]
 			if f.Harm != c.harm || f.Preemptions != c.preemptions || f.Faults != c.faults ||
 				!strings.Contains(r.String(), c.says) {
-				t.Errorf("it should find %s with %d preemptions and %d faults:\n%s", c.harm, c.preemptions, c.faults, r)
+				t.Errorf("it should find %s with %d preemptions and %d faults:\n%s",
+					c.harm, c.preemptions, c.faults, r)
 			}
 		})
 	}
@@ -152,7 +168,9 @@ func TestCheckHoldsAPool(t *testing.T) {
 	factory := PurchaserFactory{Open: purchaseOver(t, redis.Options{}, watchApart)}
 	c := named(t, "one of many orders of an item is applied")
 	server := testkit.Local(t)
-	messages := testkit.Try(t, func(t testing.TB) { newSuite(server, factory).RunOne(t, c, func(Result) {}) })
+	messages := testkit.Try(t, func(t testing.TB) {
+		newSuite(server, factory).RunOne(t, c, func(Result) {})
+	})
 	if !strings.Contains(messages, "held between its request") {
 		t.Errorf("it should fail with two orders that were applied; it said:\n%s", messages)
 	}
@@ -162,7 +180,9 @@ func TestCheckHoldsAPool(t *testing.T) {
 func TestSearchesAloneEndsAParallelTest(t *testing.T) {
 	t.Run("parallel", func(t *testing.T) {
 		t.Parallel()
-		said := testkit.Try(t, func(t testing.TB) { SearchesAlone(t) })
+		said := testkit.Try(t, func(t testing.TB) {
+			SearchesAlone(t)
+		})
 		if !strings.Contains(said, "take t.Parallel out") {
 			t.Errorf("it should say what to do; it said %q", said)
 		}

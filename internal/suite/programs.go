@@ -159,7 +159,9 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 		Resends:     m.Resends,
 		BeginsLater: m.BeginsLater,
 		Begin: func(s *explore.Server) *explore.Trial {
-			m.Seed(func(command ...any) { s.Do(command...) }, keys)
+			m.Seed(func(command ...any) {
+				s.Do(command...)
+			}, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
 			return run.trial(open)
 		},
@@ -270,9 +272,11 @@ func WithDefaults(
 // A lock may promise that wrong clocks of clients do no harm.
 func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
 	protects := spec.Strategy().Protects
-	protected, promise := protects.Items, "no item is sold twice, and no coin is lost"
+	protected := protects.Items
+	promise := "no item is sold twice, and no coin is lost"
 	if m.PayEachOther || strings.HasPrefix(m.Name, "one-account") {
-		protected, promise = protects.Accounts, "an account that several spend from is not overdrawn"
+		protected = protects.Accounts
+		promise = "an account that several spend from is not overdrawn"
 	}
 
 	_, locks := spec.Lock()
@@ -292,5 +296,6 @@ func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
 
 // struckOnlyBy reports whether no other faults happened in a schedule.
 func struckOnlyBy(f explore.Found, faults ...explore.Fault) bool {
-	return !slices.ContainsFunc(f.Struck, func(s explore.Fault) bool { return !slices.Contains(faults, s) })
+	isAnother := func(s explore.Fault) bool { return !slices.Contains(faults, s) }
+	return !slices.ContainsFunc(f.Struck, isAnother)
 }

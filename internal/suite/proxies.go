@@ -24,7 +24,11 @@ type Proxies struct {
 // NewProxies returns the proxies of one worker, which end with the check.
 func (f *Fixture) NewProxies() *Proxies {
 	p := new(Proxies)
-	f.Cleanup(func() { p.Each(func(proxy *wire.Proxy) { _ = proxy.Close() }) })
+	f.Cleanup(func() {
+		p.Each(func(proxy *wire.Proxy) {
+			_ = proxy.Close()
+		})
+	})
 	return p
 }
 
@@ -129,7 +133,9 @@ func (h *HeldRequest) Open() {
 // String says between which requests the worker was held.
 func (h *HeldRequest) String() string {
 	sent := h.before.Commands()
-	name := func(n int) string { return fmt.Sprintf("request %d (%s)", n, strings.ToUpper(sent[n-1])) }
+	name := func(n int) string {
+		return fmt.Sprintf("request %d (%s)", n, strings.ToUpper(sent[n-1]))
+	}
 	if h.nth == 1 {
 		return "before its " + name(1)
 	}

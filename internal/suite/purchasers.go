@@ -33,7 +33,9 @@ func newSuite(s *backend.Server, factory PurchaserFactory) Suite[*fixture] {
 		Promised: func(promise string) bool {
 			return !factory.Unprotected && (promise == together || factory.SharedAccounts)
 		},
-		Open: func(f *Fixture, _ check) *fixture { return newFixture(f, s, factory) },
+		Open: func(f *Fixture, _ check) *fixture {
+			return newFixture(f, s, factory)
+		},
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// The property fails here on purpose: its counterexamples are not worth keeping.
-	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s")); err != nil {
+	err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s"))
+	if err != nil {
 		panic(err)
 	}
 	testkit.VerifyNoLeaks(m)
@@ -26,7 +27,9 @@ func TestMain(m *testing.M) {
 // The sound Purchaser passes, so that what the broken ones fail is their own fault.
 func TestSoundPurchaserPasses(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) { TestPurchaser(t, s, opened(t, "watch", nil)) })
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		TestPurchaser(t, s, opened(t, "watch", nil))
+	})
 }
 
 // A lock that is left after a write of unknown outcome, until its lease ends, is no flaw.
@@ -50,7 +53,8 @@ func TestBrokenPurchaserIsCaught(t *testing.T) {
 				t.Parallel()
 				factory := opened(t, b.spec, func(w spoiler, p market.Purchaser) market.Purchaser {
 					spoiled := b.spoiled
-					spoiled.Purchaser, spoiled.spoiler = p, w
+					spoiled.Purchaser = p
+					spoiled.spoiler = w
 					return &spoiled
 				})
 
@@ -60,8 +64,11 @@ func TestBrokenPurchaserIsCaught(t *testing.T) {
 					fixture.prompt = 500 * time.Millisecond
 					return fixture
 				}
+
 				c := named(t, name)
-				messages := testkit.Try(t, func(t testing.TB) { impatient.RunOne(t, c, func(Result) {}) })
+				messages := testkit.Try(t, func(t testing.TB) {
+					impatient.RunOne(t, c, func(Result) {})
+				})
 				if messages == "" || !strings.Contains(messages, b.says) {
 					t.Errorf("it should have failed and said %q; it said:\n%s", b.says, messages)
 				}
@@ -82,14 +89,20 @@ func named(t *testing.T, name string) check {
 
 // The checks that catch most of what goes wrong with one purchase.
 var (
-	purchases = []string{"purchase moves the item and the coins", "any sequence ends as in the reference"}
-	property  = purchases[1:]
+	purchases = []string{
+		"purchase moves the item and the coins", "any sequence ends as in the reference",
+	}
+	property = purchases[1:]
 )
 
 // liar says that it did what it was asked for, and does nothing.
 var liar = spoiled{
-	list:     func(*spoiled, context.Context, market.Listing) error { return nil },
-	purchase: func(*spoiled, context.Context, market.Order) error { return nil },
+	list: func(*spoiled, context.Context, market.Listing) error {
+		return nil
+	},
+	purchase: func(*spoiled, context.Context, market.Order) error {
+		return nil
+	},
 }
 
 var broken = []struct {
@@ -101,7 +114,9 @@ var broken = []struct {
 }{
 	{
 		name: "says nil without applying", spec: "watch", by: purchases,
-		spoiled: spoiled{purchase: func(*spoiled, context.Context, market.Order) error { return nil }},
+		spoiled: spoiled{purchase: func(*spoiled, context.Context, market.Order) error {
+			return nil
+		}},
 	},
 	{
 		name: "says nil and does nothing", spec: "watch",
@@ -109,8 +124,11 @@ var broken = []struct {
 		spoiled: liar,
 	},
 	{
-		name: "counts the time of a lock twice", spec: "fine", by: purchases[:1], says: "no more than the whole",
-		spoiled: spoiled{receipt: func(r *market.Receipt) { r.Thrown += r.LockHold + r.LockWait }},
+		name: "counts the time of a lock twice", spec: "fine", by: purchases[:1],
+		says: "no more than the whole",
+		spoiled: spoiled{receipt: func(r *market.Receipt) {
+			r.Thrown += r.LockHold + r.LockWait
+		}},
 	}, {
 		name: "loses a coin", spec: "watch", by: purchases,
 		spoiled: afterPurchase(func(ctx context.Context, w spoiler, o market.Order) redis.Cmder {
@@ -181,7 +199,8 @@ var broken = []struct {
 		}},
 	},
 	{
-		name: "leaves a lock", spec: "watch", by: []string{"operations leave no lock and no WATCH behind", purchases[0]},
+		name: "leaves a lock", spec: "watch",
+		by:   []string{"operations leave no lock and no WATCH behind", purchases[0]},
 		says: "lock:left was left behind",
 		spoiled: afterPurchase(func(ctx context.Context, w spoiler, _ market.Order) redis.Cmder {
 			return w.Conn.Set(ctx, w.Keys.Lock("left"), 1, 0)
@@ -189,11 +208,13 @@ var broken = []struct {
 	},
 	{
 		name: "leaves a lock after an unknown outcome", spec: "watch",
-		by: []string{"cancellation at any step keeps the market whole"}, says: "lock:left was left behind",
+		by:      []string{"cancellation at any step keeps the market whole"},
+		says:    "lock:left was left behind",
 		spoiled: afterCancellation(0),
 	},
 	{
-		name: "leaves a WATCH", spec: "watch", by: []string{"operations leave no lock and no WATCH behind"},
+		name: "leaves a WATCH", spec: "watch",
+		by:   []string{"operations leave no lock and no WATCH behind"},
 		says: "left a WATCH behind",
 		spoiled: afterPurchase(func(ctx context.Context, w spoiler, _ market.Order) redis.Cmder {
 			return w.Conn.Do(ctx, "watch", w.Keys.Market())
@@ -206,7 +227,8 @@ var broken = []struct {
 		}},
 	},
 	{
-		name: "ignores its context while it waits", spec: "coarse:timeout=10m", by: []string{"cancellation ends a wait"},
+		name: "ignores its context while it waits", spec: "coarse:timeout=10m",
+		by:   []string{"cancellation ends a wait"},
 		says: "did not end within",
 		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 			return s.goodPurchase(context.WithoutCancel(ctx), o)
@@ -225,7 +247,9 @@ var broken = []struct {
 		by: []string{"one of many orders of an item is applied", "shared account is not overdrawn"},
 	},
 	{
-		name: "protects items only", spec: "fine", by: []string{"shared account is not overdrawn"}, says: "overdrawn",
+		name: "protects items only", spec: "fine",
+		by:   []string{"shared account is not overdrawn"},
+		says: "overdrawn",
 	},
 	{
 		name: "loses coins in a crowd", spec: "watch", by: []string{"many trade at the same time"},

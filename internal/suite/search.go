@@ -83,7 +83,8 @@ func SearchesAlone(t testing.TB) {
 	t.Helper()
 	defer func() {
 		if recover() != nil {
-			t.Fatal("a search needs the process for itself: take t.Parallel out of this test, and of those around it")
+			t.Fatal("a search needs the process for itself: " +
+				"take t.Parallel out of this test, and of those around it")
 		}
 	}()
 	t.Setenv("MARKETSIM_SEARCHES_ALONE", "1") // which panics in a parallel test

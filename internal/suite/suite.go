@@ -42,6 +42,7 @@ type Result struct {
 func (s Suite[F]) Run(t *testing.T) map[string]Result {
 	var mu sync.Mutex
 	results := map[string]Result{}
+
 	run := func(t *testing.T, parallel bool, c Check[F]) {
 		if parallel {
 			t.Parallel()
@@ -52,6 +53,7 @@ func (s Suite[F]) Run(t *testing.T) map[string]Result {
 			results[c.Name] = r
 		})
 	}
+
 	runAll := func(t *testing.T, parallel bool) {
 		for _, c := range s.Checks {
 			if parallel == (s.Parallel && !c.Alone) {
@@ -62,7 +64,9 @@ func (s Suite[F]) Run(t *testing.T) map[string]Result {
 
 	// A group of parallel tests has ended when t.Run returns: those that are alone come after.
 	if s.Parallel {
-		t.Run("parallel", func(t *testing.T) { runAll(t, true) })
+		t.Run("parallel", func(t *testing.T) {
+			runAll(t, true)
+		})
 	}
 	runAll(t, false)
 	return results

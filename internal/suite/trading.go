@@ -34,7 +34,9 @@ func (r *trading) trial(open market.Open) *explore.Trial {
 	for _, t := range r.Traders {
 		c := &trader{Trader: t}
 		r.traders = append(r.traders, c)
-		run := func(ctx context.Context, s *explore.Session) string { return c.run(ctx, s, r.keys, open) }
+		run := func(ctx context.Context, s *explore.Session) string {
+			return c.run(ctx, s, r.keys, open)
+		}
 		trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: run})
 	}
 	return trial
@@ -52,7 +54,9 @@ func (r *trading) state() string {
 
 // wasStruck reports whether a fault has happened.
 func (r *trading) wasStruck() bool {
-	sees := func(c *trader) bool { return c.session != nil && c.session.Seen().Faults > 0 }
+	sees := func(c *trader) bool {
+		return c.session != nil && c.session.Seen().Faults > 0
+	}
 	return slices.ContainsFunc(r.traders, sees)
 }
 
@@ -69,6 +73,7 @@ type trader struct {
 func (c *trader) run(
 	ctx context.Context, s *explore.Session, keys market.Keys, open market.Open,
 ) string {
+	// Whatever the client has of the world comes from its session: network, clock and number.
 	c.session = s
 	purchaser, closer, err := open.For(ctx, market.Worker{
 		ClientEnv:   market.ClientEnv{Number: s.Number(), Dial: s.Connect, Now: s.Now},
@@ -110,10 +115,12 @@ func (c *trader) trade(
 ) (answer string) {
 	call, end := s.Call(ctx)
 	defer end()
+
 	began := time.Now()
 	_, err := deal(call, purchaser, o)
 	c.longest = max(c.longest, time.Since(began))
 
+	// A client that has died was told nothing, whatever its code returned afterwards.
 	switch {
 	case s.Died():
 		err = errors.New("the client died")
@@ -140,7 +147,8 @@ func (r *trading) vacuous() error {
 			return c.failed
 		}
 	}
-	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", answers)
+	return fmt.Errorf("without faults nothing was traded, "+
+		"so that the search would find nothing: %q", answers)
 }
 
 // judge audits the market. Nearly all schedules end in one of a few ways, and
@@ -172,14 +180,18 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 // waitedForEachOther reports whether clients that pay each other have all given up while
 // nothing struck them. Each could have bought: none waits for what another one has sold.
 func (r *trading) waitedForEachOther() bool {
-	hasGivenUp := func(c *trader) bool { return len(c.answers) > 0 && c.answers[0] != yes && c.longest > r.Lease }
+	hasGivenUp := func(c *trader) bool {
+		return len(c.answers) > 0 && c.answers[0] != yes && c.longest > r.Lease
+	}
 	hasNot := func(c *trader) bool { return !hasGivenUp(c) }
 	return r.PayEachOther && !r.wasStruck() && !slices.ContainsFunc(r.traders, hasNot)
 }
 
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	ctx := context.Background()
-	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) {
+		return s.Connect(ctx, "", "")
+	})
 	conn, err := dialer.Dial(ctx)
 	if err != nil {
 		return notAudited(err)

@@ -22,7 +22,8 @@ type buy = func(context.Context, *redis.Client, spoiled, market.Order) error
 // reservation is by the time at which it buys.
 func reserves(compares bool) buy {
 	return func(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
-		key, buyer := s.Keys.Lock("item:"+strconv.Itoa(int(o.Item))), strconv.Itoa(int(o.Buyer))
+		key := s.Keys.Lock("item:" + strconv.Itoa(int(o.Item)))
+		buyer := strconv.Itoa(int(o.Buyer))
 		is, err := rdb.SetNX(ctx, key, buyer, explore.Lease).Result()
 		switch {
 		case err != nil:
@@ -30,6 +31,7 @@ func reserves(compares bool) buy {
 		case !is:
 			return market.ErrContended
 		}
+
 		err = rdb.ZScore(ctx, s.Keys.Market(), market.Member(o.Item, o.Seller)).Err()
 		switch {
 		case errors.Is(err, redis.Nil):
@@ -45,9 +47,13 @@ func reserves(compares bool) buy {
 			case err != nil && !errors.Is(err, redis.Nil):
 				return errors.Join(market.ErrNotSent, err)
 			}
-			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return s.writes(ctx, p, o) })
+
+			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				return s.writes(ctx, p, o)
+			})
 			return err
 		}, watched(compares, key)...)
+
 		if errors.Is(err, redis.TxFailedErr) {
 			return market.ErrContended
 		}
@@ -109,7 +115,9 @@ func locksAccounts(inOrder bool) buy {
 		defer cancel()
 
 		var held []string
-		defer func() { _ = rdb.Del(context.WithoutCancel(ctx), held...).Err() }()
+		defer func() {
+			_ = rdb.Del(context.WithoutCancel(ctx), held...).Err()
+		}()
 		for _, account := range accounts {
 			key := s.Keys.Lock("user:" + strconv.Itoa(int(account)))
 			if err := waitsFor(ctx, rdb, key); err != nil {
@@ -141,7 +149,8 @@ func TestExploreFindsThoseWhoWaitForEachOther(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		SearchesAlone(t)
 		m, _ := MarketNamed("pay-each-other")
-		program := m.Program(t.Name(), purchaseOver(t, redis.Options{MaxRetries: -1}, locksAccounts(inOrder)))
+		inTurn := purchaseOver(t, redis.Options{MaxRetries: -1}, locksAccounts(inOrder))
+		program := m.Program(t.Name(), inTurn)
 		r, err := explore.Search(t.Context(), program, explore.Bounds{Preemptions: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +159,9 @@ func TestExploreFindsThoseWhoWaitForEachOther(t *testing.T) {
 		switch {
 		case inOrder && len(r.Found) > 0:
 			t.Errorf("in the order of the accounts: %s", r)
-		case !inOrder && (len(r.Found) != 1 || r.Found[0].Harm != verify.WaitForEachOther || r.Found[0].Preemptions != 1):
+		case !inOrder && (len(r.Found) != 1 ||
+			r.Found[0].Harm != verify.WaitForEachOther || r.Found[0].Preemptions != 1):
+
 			t.Errorf("the buyer's first: %s", r)
 		}
 	}
@@ -161,7 +172,9 @@ func TestExploreFindsThoseWhoWaitForEachOther(t *testing.T) {
 func givesUp(honest bool) buy {
 	return func(ctx context.Context, rdb *redis.Client, s spoiled, o market.Order) error {
 		bought := make(chan error, 1)
-		go func() { bought <- scripted(context.WithoutCancel(ctx), rdb, s, o) }()
+		go func() {
+			bought <- scripted(context.WithoutCancel(ctx), rdb, s, o)
+		}()
 		select {
 		case err := <-bought:
 			return err
@@ -181,7 +194,8 @@ func givesUp(honest bool) buy {
 func TestExploreFindsWhoSaysNoToACallThatIsGivenUp(t *testing.T) {
 	for _, honest := range []bool{false, true} {
 		SearchesAlone(t)
-		program := Markets()[0].Program(t.Name(), purchaseOver(t, redis.Options{MaxRetries: -1}, givesUp(honest)))
+		purchase := purchaseOver(t, redis.Options{MaxRetries: -1}, givesUp(honest))
+		program := Markets()[0].Program(t.Name(), purchase)
 		r, err := explore.Search(t.Context(), program, explore.Bounds{
 			Preemptions: explore.Unbounded, Faults: 1, Kinds: []explore.Fault{explore.Cancel},
 		})

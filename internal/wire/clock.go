@@ -260,6 +260,8 @@ func (c *Clock) parse(word string, ahead time.Duration) (t moment, is bool) {
 		return t, false
 	}
 
+	// A time that is written with an exponent is split where its whole part ends: only that is
+	// compared with the clock, and moved.
 	digits := ""
 	if m := plain.FindStringSubmatch(word); m != nil {
 		t = moment{before: m[1], after: m[3]}
@@ -276,6 +278,7 @@ func (c *Clock) parse(word string, ahead time.Duration) (t moment, is bool) {
 	if err != nil {
 		return t, false
 	}
+
 	t.whole = whole
 	t.perSecond, is = c.unit(whole, ahead)
 	if strings.HasPrefix(t.after, "-") && t.perSecond != streaming {

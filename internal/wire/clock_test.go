@@ -13,7 +13,9 @@ import (
 // clockAt is a clock for which it is some second.
 func clockAt(second int64, ahead time.Duration) *Clock {
 	c := NewClock(ahead)
-	c.now = func() time.Time { return time.Unix(second, 0) }
+	c.now = func() time.Time {
+		return time.Unix(second, 0)
+	}
 	return c
 }
 
@@ -165,8 +167,10 @@ func TestClockOfMessages(t *testing.T) {
 // There and back is where a message was, its shape stays, and nothing but times changes.
 func FuzzClock(f *testing.F) {
 	for _, seed := range []string{
-		"+OK\r\n", "$13\r\n1700000000123\r\n", "*3\r\n:1700000000\r\n,1.7000000001e9\r\n$15\r\n1700000000000-0\r\n",
-		"=14\r\ntxt:1700000000\r\n", "%1\r\n+k\r\n*1\r\n_\r\n", "$16\r\ntoken:1700000000\r\n", "*1\r\n$-1\r\n",
+		"+OK\r\n", "$13\r\n1700000000123\r\n",
+		"*3\r\n:1700000000\r\n,1.7000000001e9\r\n$15\r\n1700000000000-0\r\n",
+		"=14\r\ntxt:1700000000\r\n", "%1\r\n+k\r\n*1\r\n_\r\n",
+		"$16\r\ntoken:1700000000\r\n", "*1\r\n$-1\r\n",
 		"(17000000001234567890\r\n", "$11\r\n(1700000000\r\n", "|1\r\n+k\r\n*1\r\n:1\r\n:2\r\n",
 	} {
 		f.Add(seed, int16(1))

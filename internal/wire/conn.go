@@ -72,11 +72,13 @@ func (c *conn) connect() bool {
 		return false
 	}
 
+	// A cut that came while it dialled found no server to close.
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
 	c.server = server
 	c.up = &stream{conn: c, to: server}
 	c.down = &stream{conn: c, to: c.client, replies: true}
+
 	if c.isCut() {
 		server.Close()
 		return false

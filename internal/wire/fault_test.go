@@ -32,9 +32,14 @@ func newPair(t *testing.T) *pair {
 func (p *pair) connect() (client, server net.Conn) {
 	p.Helper()
 	client = testkit.Must(net.Dial("tcp", p.proxy.Addr()))(p)
-	p.Cleanup(func() { client.Close() })
+	p.Cleanup(func() {
+		client.Close()
+	})
 	server = testkit.Must(p.listener.Accept())(p)
-	p.Cleanup(func() { server.Close() })
+	p.Cleanup(func() {
+		server.Close()
+	})
+
 	say(p, client, "?")
 	hear(p, server, "?")
 	say(p, server, "!")
@@ -127,6 +132,7 @@ func TestDisconnectUntilHealed(t *testing.T) {
 	p.proxy.Disconnect()
 	hearEnd(p, p.client, "")
 	hearEnd(p, p.server, "")
+
 	client := testkit.Must(net.Dial("tcp", p.proxy.Addr()))(t)
 	defer client.Close()
 	say(p, client, "lost")
@@ -134,6 +140,7 @@ func TestDisconnectUntilHealed(t *testing.T) {
 	hearEnd(p, server, "")
 	server.Close()
 	hearEnd(p, client, "")
+
 	p.proxy.Heal()
 	p.connect()
 }
@@ -146,7 +153,9 @@ func TestFaultsWhileTrafficFlows(t *testing.T) {
 	came := make(chan string)
 	for _, c := range []net.Conn{p.client, p.server} {
 		c.SetReadDeadline(time.Time{})
-		go func() { _, _ = io.WriteString(c, strings.Repeat(text, pieces)) }()
+		go func() {
+			_, _ = io.WriteString(c, strings.Repeat(text, pieces))
+		}()
 		go func() {
 			for range pieces {
 				got := make([]byte, len(text))
@@ -157,7 +166,8 @@ func TestFaultsWhileTrafficFlows(t *testing.T) {
 	}
 
 	for range 2 * pieces {
-		for _, change := range []func(){p.proxy.Partition, p.proxy.Heal, p.proxy.HoldReplies, p.proxy.Heal} {
+		changes := []func(){p.proxy.Partition, p.proxy.Heal, p.proxy.HoldReplies, p.proxy.Heal}
+		for _, change := range changes {
 			change()
 		}
 		if got := <-came; got != text {

@@ -16,14 +16,21 @@ func (b bench) gated(do func(c *redisconn.Conn) error) (*wire.Held, <-chan error
 	b.Helper()
 	c := b.dial()
 	arrived, done := make(chan *wire.Held, 9), make(chan error, 1)
-	b.proxy.Gate(func(h *wire.Held) { arrived <- h })
-	go func() { done <- do(c) }()
+	b.proxy.Gate(func(h *wire.Held) {
+		arrived <- h
+	})
+	go func() {
+		done <- do(c)
+	}()
 	return within(b, "a request at the gate", arrived), done
 }
 
 func TestGate(t *testing.T) {
 	onEach(t, func(b bench) {
-		incr := func(c *redisconn.Conn) error { return c.Incr(b.Context(), b.key).Err() }
+		incr := func(c *redisconn.Conn) error {
+			return c.Incr(b.Context(), b.key).Err()
+		}
+
 		h, done := b.gated(incr)
 		if want := [][]string{{"incr", b.key}}; !reflect.DeepEqual(h.Commands, want) {
 			b.Errorf("%q waits, want %q", h.Commands, want)
@@ -93,7 +100,8 @@ func TestGateHoldsPipelinesAsOne(t *testing.T) {
 		b.proxy.Gate(nil)
 		b.wantCount("a transaction that waits", 2)
 		h.Open()
-		if err := within(b, "its client", done); err != nil || len(h.Commands) != 4 || h.Commands[3][0] != "exec" {
+		err := within(b, "its client", done)
+		if err != nil || len(h.Commands) != 4 || h.Commands[3][0] != "exec" {
 			b.Errorf("a transaction: %v, and %q waited, want MULTI to EXEC", err, h.Commands)
 		}
 		b.wantCount("a transaction that was let go", 4)

@@ -41,16 +41,19 @@ type ReplyLimit struct {
 func (l *ReplyLimit) Pass(data []byte) (passed []byte, err error) {
 	passed = data[:0]
 	for len(data) > 0 {
-		if l.body > 0 {
+		if l.body > 0 { // what a line has announced is passed on as it is
 			n := min(l.body, int64(len(data)))
-			passed, data = append(passed, data[:n]...), data[n:]
+			passed = append(passed, data[:n]...)
+			data = data[n:]
 			l.body -= n
 			continue
 		}
 
-		piece, ended := data, false
+		piece := data
+		ended := false
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
-			piece, ended = data[:end+1], true
+			piece = data[:end+1]
+			ended = true
 		}
 		data = data[len(piece):]
 		passed, err = l.inLine(passed, piece, ended)

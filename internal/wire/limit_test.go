@@ -32,7 +32,8 @@ func TestReplyLimit(t *testing.T) {
 	for _, c := range []struct{ name, sent, refused string }{
 		{"what clients read",
 			"+OK\r\n:1\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n:1\r\n%1\r\n+a\r\n_\r\n", ""},
-		{"pairs", "*3\r\n" + strings.Repeat("*2\r\n$1\r\na\r\n,1.5\r\n", 3) + strings.Repeat(":1\r\n", 5), ""},
+		{"pairs",
+			"*3\r\n" + strings.Repeat("*2\r\n$1\r\na\r\n,1.5\r\n", 3) + strings.Repeat(":1\r\n", 5), ""},
 		{"attributes", "*1\r\n|1\r\n+ttl\r\n:3\r\n+a\r\n*1\r\n:1\r\n", ""},
 		{"a string that looks like lengths", "$16\r\n*99999999999999\n\r\n:1\r\n", ""},
 		{"a long string", "$3006000\r\n" + manyLines + "\r\n:1\r\n", ""},
@@ -53,6 +54,7 @@ func TestReplyLimit(t *testing.T) {
 			if len(c.sent) > longestError { // which a byte at a time takes a second
 				sizes = sizes[2:]
 			}
+
 			for _, size := range sizes {
 				got, err := passed(c.sent, size)
 				switch {
@@ -79,7 +81,8 @@ func TestLongErrorsAreCut(t *testing.T) {
 			fits := len(text) <= shownError+1 && strings.HasSuffix(text, "\r")
 			whole := text+"\n" == sent
 			marked := strings.HasSuffix(text, CutMark+"\r")
-			if err != nil || rest != ":1\r\n" || !fits || length < 4000 && !whole || length > shownError && !marked {
+			isCut := length < 4000 && !whole || length > shownError && !marked
+			if err != nil || rest != ":1\r\n" || !fits || isCut {
 				t.Errorf("%d bytes in pieces of %d: %d bytes that end in %q, then %q, %v", length, size, len(text),
 					text[max(0, len(text)-20):], rest, err)
 			}

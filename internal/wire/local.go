@@ -64,7 +64,8 @@ func (c *LocalConn) Receive(p []byte) {
 func (c *LocalConn) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()
-		broken, deadline := c.broken, c.deadline
+		broken := c.broken
+		deadline := c.deadline
 		n := copy(p, c.received)
 		c.received = c.received[n:]
 		c.mu.Unlock()
@@ -81,6 +82,7 @@ func (c *LocalConn) Read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 
+		// Whatever comes, the loop looks again: changed says only that something has.
 		select {
 		case <-c.changed:
 		case <-time.After(time.Until(deadline)):

@@ -21,7 +21,12 @@ func TestLocal(t *testing.T) {
 		c := wire.NewLocal()
 		var sent [][]string
 		closed := false
-		c.Sent, c.Closed = func(commands [][]string) { sent = append(sent, commands...) }, func() { closed = true }
+		c.Sent = func(commands [][]string) {
+			sent = append(sent, commands...)
+		}
+		c.Closed = func() {
+			closed = true
+		}
 
 		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4")); err != nil || len(sent) != 1 {
 			t.Errorf("%q was sent (%v), want one command", sent, err)

@@ -30,7 +30,9 @@ type bench struct {
 
 // onEach runs f on each server behind a proxy.
 func onEach(t *testing.T, f func(b bench)) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) { f(on(t, s)) })
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		f(on(t, s))
+	})
 }
 
 // on starts a proxy before a server.
@@ -49,7 +51,9 @@ func on(t *testing.T, s *backend.Server) bench {
 func (b bench) dial() *redisconn.Conn {
 	b.Helper()
 	c := testkit.Must(redisconn.To(b.server.Target.Through(b.proxy.Addr())).Dial(b.Context()))(b)
-	b.Cleanup(func() { _ = c.Close() })
+	b.Cleanup(func() {
+		_ = c.Close()
+	})
 	return c
 }
 
@@ -75,7 +79,9 @@ func within[T any](b bench, what string, c <-chan T) (v T) {
 // incr sends INCR in the background.
 func (b bench) incr(c *redisconn.Conn) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- c.Incr(b.Context(), b.key).Err() }()
+	go func() {
+		done <- c.Incr(b.Context(), b.key).Err()
+	}()
 	return done
 }
 

@@ -26,6 +26,7 @@ func TestGateRefusesOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
+
 	const nobody = 65534
 	gate := gateOfNothing(t)
 	for range 2 {
@@ -33,6 +34,7 @@ func TestGateRefusesOtherUsers(t *testing.T) {
 			t.Errorf("another user hears %q", said)
 		}
 	}
+
 	if refused := gate.Refused(); !slices.Equal(refused, []int{nobody}) {
 		t.Errorf("%v were refused, want %d", refused, nobody)
 	}

@@ -46,10 +46,15 @@ func gateOfNothing(t *testing.T) *Proxy {
 	t.Helper()
 	gate, err := StartGate(func() (net.Conn, error) {
 		client, server := net.Pipe()
-		go func() { _, _ = server.Write([]byte("+here\r\n")) }()
-		t.Cleanup(func() { server.Close() })
+		go func() {
+			_, _ = server.Write([]byte("+here\r\n"))
+		}()
+		t.Cleanup(func() {
+			server.Close()
+		})
 		return client, nil
 	})
+
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +79,9 @@ func hears(t *testing.T, gate *Proxy, begin func(addr string) (net.Conn, error))
 // A gate admits whoever runs as this user.
 func TestGateAdmitsItsUser(t *testing.T) {
 	gate := gateOfNothing(t)
-	said := hears(t, gate, func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) })
+	said := hears(t, gate, func(addr string) (net.Conn, error) {
+		return net.Dial("tcp", addr)
+	})
 	if said != "+here" || len(gate.Refused()) > 0 {
 		t.Errorf("this user hears %q, and %v were refused", said, gate.Refused())
 	}
@@ -85,11 +92,15 @@ func TestGateWithoutATable(t *testing.T) {
 	tables := socketTables
 	t.Cleanup(func() { socketTables = tables })
 	socketTables = []string{os.DevNull + "/tcp", os.DevNull + "/tcp6"}
+
 	if err := UsersKnown(); !errors.Is(err, errUsersUnknown) {
 		t.Errorf("it is said that %v", err)
 	}
+
 	gate := gateOfNothing(t)
-	said := hears(t, gate, func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) })
+	said := hears(t, gate, func(addr string) (net.Conn, error) {
+		return net.Dial("tcp", addr)
+	})
 	if said != "+here" {
 		t.Errorf("a user hears %q", said)
 	}

@@ -20,14 +20,19 @@ func isTimeout(err error) bool {
 // A client that does not read fills the connection; a partition has to begin all the same.
 func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	text := strings.Repeat("x", 16<<20)
-	server := serve(t, func(c net.Conn) { io.WriteString(c, text) })
+	server := serve(t, func(c net.Conn) {
+		io.WriteString(c, text)
+	})
 	proxy := forward(t, server)
 	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
 	testkit.Must(io.ReadFull(c, make([]byte, 1)))(t)
 
 	begun := make(chan struct{})
-	go func() { proxy.Partition(); close(begun) }()
+	go func() {
+		proxy.Partition()
+		close(begun)
+	}()
 	select {
 	case <-begun:
 	case <-time.After(soon):
@@ -42,7 +47,9 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestForwardsAnyProtocol(t *testing.T) {
-	server := serve(t, func(c net.Conn) { io.Copy(c, c) }) // until the client has said all
+	server := serve(t, func(c net.Conn) {
+		io.Copy(c, c) // until the client has said all
+	})
 	c := testkit.Must(net.Dial("tcp", forward(t, server).Addr()))(t)
 	defer c.Close()
 	testkit.Must(io.WriteString(c, "no\x00RESP"))(t)
@@ -69,6 +76,7 @@ func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 	t.Helper()
 	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
+
 	go func() {
 		defer close(ended)
 		for {
@@ -80,7 +88,10 @@ func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 			c.Close()
 		}
 	}()
-	t.Cleanup(func() { l.Close(); <-ended })
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
 	return l
 }
 
@@ -98,12 +109,17 @@ func forward(t *testing.T, server net.Listener) *wire.Proxy {
 // What a client of any protocol says in one piece can be held; pieces of Redis's
 // are named by their commands.
 func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
-	proxy := forward(t, serve(t, func(c net.Conn) { io.Copy(c, c) }))
+	proxy := forward(t, serve(t, func(c net.Conn) {
+		io.Copy(c, c)
+	}))
 	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
 	proxy.Record()
 	trap := proxy.Hold(wire.Match{Nth: 2})
-	go func() { <-trap.Reached(); trap.Open() }()
+	go func() {
+		<-trap.Reached()
+		trap.Open()
+	}()
 
 	for _, piece := range []string{"no RESP", "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nexec\r\n"} {
 		io.WriteString(c, piece)

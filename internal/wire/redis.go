@@ -54,7 +54,9 @@ func (t *Trap) Ended() <-chan struct{} { return t.ended }
 // may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
-	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool { return other == t })
+	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool {
+		return other == t
+	})
 	t.proxy.mu.Unlock()
 	t.letGo()
 }

@@ -103,9 +103,13 @@ func TestPipelineBeforeALostReplyIsAnswered(t *testing.T) {
 func TestHoldsACommand(t *testing.T) {
 	onEach(t, func(b bench) {
 		for name, meanwhile := range map[string]func(*redisconn.Conn){
-			"nothing":  func(*redisconn.Conn) {},
-			"hangs up": func(c *redisconn.Conn) { c.Close() },
-			"cut":      func(*redisconn.Conn) { b.proxy.Cut() },
+			"nothing": func(*redisconn.Conn) {},
+			"hangs up": func(c *redisconn.Conn) {
+				c.Close()
+			},
+			"cut": func(*redisconn.Conn) {
+				b.proxy.Cut()
+			},
 		} {
 			b.direct.Del(b.Context(), b.key)
 			held := b.dial()

@@ -199,7 +199,8 @@ func (a *answers) match(m message) (trap *Trap, command string, pushed bool) {
 	defer a.mu.Unlock()
 
 	// In version 2 what is pushed is an array like any other, and its first word tells.
-	kind, first := m.raw[0], ""
+	kind := m.raw[0]
+	first := ""
 	if kind == '>' || kind == '*' && a.subscribed && !a.resp3 {
 		first = strings.Join(m.values[:min(1, len(m.values))], "")
 	}

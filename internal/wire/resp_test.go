@@ -34,7 +34,8 @@ func TestReadCommand(t *testing.T) {
 
 func TestReadReply(t *testing.T) {
 	for _, text := range []string{
-		"+OK\r\n", "-ERR x\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$5\r\na\r\nbc\r\n", "*0\r\n", "_\r\n", ",1.5\r\n", "#t\r\n",
+		"+OK\r\n", "-ERR x\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$5\r\na\r\nbc\r\n", "*0\r\n",
+		"_\r\n", ",1.5\r\n", "#t\r\n",
 		"(12\r\n", "=7\r\ntxt:abc\r\n", "!3\r\nERR\r\n", "~1\r\n:1\r\n",
 		"*3\r\n*2\r\n:1\r\n$1\r\na\r\n%1\r\n+k\r\n*1\r\n_\r\n:3\r\n",
 		"|1\r\n+k\r\n*1\r\n:1\r\n:2\r\n",

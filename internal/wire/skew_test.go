@@ -36,9 +36,12 @@ func TestClientsClockInWhatItSends(t *testing.T) {
 		ms := time.Now().UnixMilli()
 		here := strconv.FormatInt(ms, 10)
 		there := strconv.FormatInt(ms+time.Hour.Milliseconds(), 10)
-		keep := redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]); return {ARGV[1], tonumber(ARGV[1]) - ` +
+		keep := redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1]); ` +
+			`return {ARGV[1], tonumber(ARGV[1]) - ` +
 			`tonumber(ARGV[2]), redis.call('GET', KEYS[1])}`)
-		key := func(n int) string { return fmt.Sprint(b.key, ":", n) }
+		key := func(n int) string {
+			return fmt.Sprint(b.key, ":", n)
+		}
 
 		client.Set(ctx, key(0), here, 0)
 		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -46,11 +49,13 @@ func TestClientsClockInWhatItSends(t *testing.T) {
 			return p.Set(ctx, key(2), here, 0).Err()
 		})
 		b.wantText("a pipeline", "", err, "")
+
 		_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.Set(ctx, key(3), here, 0)
 			return p.Set(ctx, key(4), here, 0).Err()
 		})
 		b.wantText("a transaction", "", err, "")
+
 		said, err := keep.Run(ctx, client, []string{key(5)}, here, ms-1500).Result()
 		b.wantText("a script", said, err, "["+here+" 1500 "+here+"]")
 
@@ -107,7 +112,8 @@ func TestClientsClockInWhatItWaitsFor(t *testing.T) {
 		client, other := b.skewed(-time.Hour)
 		ctx := b.Context()
 		us := time.Now().UnixMicro()
-		here, there := strconv.FormatInt(us, 10), strconv.FormatInt(us+time.Hour.Microseconds(), 10)
+		here := strconv.FormatInt(us, 10)
+		there := strconv.FormatInt(us+time.Hour.Microseconds(), 10)
 
 		messages := client.Subscribe(ctx, b.key)
 		defer messages.Close()
@@ -120,7 +126,9 @@ func TestClientsClockInWhatItWaitsFor(t *testing.T) {
 		}
 
 		popped := make(chan []string, 1)
-		go func() { popped <- client.BLPop(ctx, time.Minute, b.key+":list").Val() }()
+		go func() {
+			popped <- client.BLPop(ctx, time.Minute, b.key+":list").Val()
+		}()
 		other.RPush(ctx, b.key+":list", here)
 		if got := within(b, "what it waits for", popped); len(got) != 2 || got[1] != there {
 			b.Errorf("what it waited for: %q, want %s", got, there)
@@ -134,6 +142,7 @@ func TestGateShowsWhatTheServerGets(t *testing.T) {
 		ctx := b.Context()
 		clock := wire.NewClock(time.Hour)
 		b.proxy.SetClock(clock)
+
 		now := time.Now()
 		began := time.Now()
 		h, done := b.gated(func(c *redisconn.Conn) error {
@@ -143,11 +152,14 @@ func TestGateShowsWhatTheServerGets(t *testing.T) {
 			})
 			return err
 		})
+
 		b.wantText("the first", h.Commands[0][2], nil, fmt.Sprint(now.Add(time.Hour).Unix()))
 		b.wantText("the second", h.Commands[1][2], nil, fmt.Sprint(now.Add(time.Hour).UnixMilli()))
-		if at, is := clock.Time(h.Commands[1][2]); !is || !at.Equal(now.Truncate(time.Millisecond)) || h.Came.Before(began) {
+		at, is := clock.Time(h.Commands[1][2])
+		if !is || !at.Equal(now.Truncate(time.Millisecond)) || h.Came.Before(began) {
 			b.Errorf("it was sent with the time %s, at %s, and came at %s", at, now, h.Came)
 		}
+
 		b.proxy.Gate(nil)
 		h.Open()
 		b.wantText("the client", "", within(b, "its client", done), "")

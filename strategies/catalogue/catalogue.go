@@ -12,6 +12,7 @@ import (
 // Full returns everything that a spec may name.
 func Full() strategies.Catalogue {
 	c := strategies.Builtin()
-	c.Locks = append(c.Locks, session.ZooKeeper(), session.Etcd(), library.Redsync(), library.Redislock())
+	c.Locks = append(c.Locks, session.ZooKeeper(), session.Etcd())
+	c.Locks = append(c.Locks, library.Redsync(), library.Redislock())
 	return c
 }

@@ -106,7 +106,9 @@ func Commands(specs ...strategies.Spec) []string {
 		}
 	}
 	slices.Sort(all)
-	return slices.CompactFunc(all, func(a, b string) bool { return nameOf(a) == nameOf(b) })
+	return slices.CompactFunc(all, func(a, b string) bool {
+		return nameOf(a) == nameOf(b)
+	})
 }
 
 // nameOf is the command's name, as an ACL spells it: "hget", or "client|kill".

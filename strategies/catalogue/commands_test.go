@@ -56,9 +56,11 @@ func TestRefusedCommandsAreFound(t *testing.T) {
 		}
 		return wording.Names(trials, backend.DryRun.Command)
 	}
+
 	if got := refused("k", "+@all"); len(got) > 0 {
 		t.Errorf("refused to a user who may do everything: %q", got)
 	}
+
 	for _, trial := range every() {
 		command := trial.Command()
 		if command == "ping" || command == "multi" {
@@ -68,13 +70,16 @@ func TestRefusedCommandsAreFound(t *testing.T) {
 			t.Errorf("without %s these are refused: %q", command, got)
 		}
 	}
+
 	if got := refused("k", "+@all", "-multi"); len(got) != len(every()) {
 		t.Errorf("without MULTI only these are refused: %q", got)
 	}
+
 	got := refused("theirs", "+@all", "resetkeys", "~mine")
 	if !slices.Contains(got, "hget") || slices.Contains(got, "ping") {
 		t.Errorf("to a user of other keys these are refused: %q", got)
 	}
+
 	if keys := g.admin.Keys(context.Background(), "*").Val(); len(keys) > 0 {
 		t.Errorf("trying has left %q", keys)
 	}

@@ -21,6 +21,7 @@ func TestLeftoversAreFound(t *testing.T) {
 		if len(specs) == 0 {
 			t.Errorf("no spec of %s is valid", strategy.Name)
 		}
+
 		for _, spec := range specs {
 			keys := testkit.Keys(t)
 			want := slices.Compact(slices.Sorted(spec.LockKeys(keys, market.RunNote{Accounts: 2, Items: 2})))
@@ -35,6 +36,7 @@ func TestLeftoversAreFound(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			found, made, err := marketstore.Leftovers(t.Context(), conn, keys)
 			if err != nil || made || !slices.Equal(found, want) {
 				t.Errorf("%s: found %q (%v), want %q: %v", spec, found, made, want, err)
@@ -43,13 +45,16 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 }
 
-// A caller that asks for a few keys of a note that names very many items does not wait for the rest.
+// A caller that asks for a few keys of a note that names very many items does not wait for the
+// rest.
 func TestLockKeysStop(t *testing.T) {
-	full, keys := catalogue.Full(), testkit.Keys(t)
+	full := catalogue.Full()
+	keys := testkit.Keys(t)
+	note := market.RunNote{Accounts: marketstore.MaxAccounts, Items: marketstore.MaxItems}
 	for _, strategy := range full.Strategies {
 		for _, spec := range withLocks(full, strategy) {
 			asked := 0
-			for range spec.LockKeys(keys, market.RunNote{Accounts: marketstore.MaxAccounts, Items: marketstore.MaxItems}) {
+			for range spec.LockKeys(keys, note) {
 				asked++
 				if asked == 3 {
 					break

@@ -27,7 +27,8 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 		}
 		for _, variant := range append([]string{""}, kind.Variants...) {
 			spec := testkit.Must(full.Parse("fine:" + kind.Name + variant))(t)
-			releasing, looked := false, false
+			releasing := false
+			looked := false
 			p, closer, err := spec.Open(strategies.Env{
 				ClientEnv: market.ClientEnv{Steps: func(_ context.Context, at step.Name) {
 					switch at {
@@ -41,11 +42,14 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 				Redis: testkit.Dial(t, proxy.Server()).Client,
 				Keys:  testkit.Keys(t),
 				// For renewals.
-				NewClient: func(context.Context) (*redis.Client, error) { return testkit.Dial(t, direct).Client, nil },
+				NewClient: func(context.Context) (*redis.Client, error) {
+					return testkit.Dial(t, direct).Client, nil
+				},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for range 2 { // at the first time the server may have to be sent the script
 				releasing = false
 				_, err = p.List(t.Context(), market.Listing{Item: 1, Seller: 1, Price: 1})
@@ -53,6 +57,7 @@ func TestReleasesWithoutAStepAreOneCommand(t *testing.T) {
 			if sent := proxy.Commands(); releasing && !looked && len(sent) != 1 {
 				t.Errorf("%s: %v; it reports no step while it releases, and sends %q", spec, err, sent)
 			}
+
 			if err := closer.Close(); err != nil {
 				t.Error(err)
 			}

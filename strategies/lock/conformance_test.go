@@ -49,17 +49,20 @@ func conforms(t *testing.T, r subjects.OnRedis, unchecked ...string) {
 	if r.TTL == 0 {
 		r.TTL = shortTTL
 	}
+
 	r.Params = maps.Clone(r.Params)
 	if r.Params == nil {
 		r.Params = param.Values{}
 	}
 	r.Params["poll"] = "2ms" // if the lock polls
+
 	switch r.Kind.Name {
 	case "rw-hash": // a waiter counts the holder's time by its own TTL
 		r.TTL = time.Second
 	case "queue", "queue+watchdog": // a waiter that misses five looks loses its place
 		r.Params["look"] = "1s"
 	}
+
 	r.Parallel = r.TTL >= time.Second // its checks mostly wait: at the same time
 	t.Run(r.Kind.Name, func(t *testing.T) {
 		t.Parallel()
@@ -123,7 +126,12 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 			} else {
 				s = newer(t, c.kind, c.params)
 			}
-			conforms(t, subjects.OnRedis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
+			conforms(t, subjects.OnRedis{
+				Server:   s,
+				Kind:     c.kind,
+				Params:   c.params,
+				Renewing: c.kind.Name == "set-px+watchdog",
+			})
 		})
 	}
 }
@@ -136,16 +144,20 @@ func newer(t *testing.T, k lock.Kind, v param.Values) *backend.Server {
 	for _, program := range []string{"redis-server", "valkey-server"} {
 		s, err := backend.Local{Program: program}.Start(t.Context())
 		if err == nil {
-			t.Cleanup(func() { _ = s.Close() })
+			t.Cleanup(func() {
+				_ = s.Close()
+			})
 			for _, c := range k.NewerCommands(v) {
 				err = cmp.Or(err, c.Check(t.Context(), testkit.Dial(t, s).Client, "preflight"))
 			}
 		}
+
 		if err == nil {
 			return s
 		}
 		lacking = append(lacking, err.Error())
 	}
+
 	testkit.Require(t, "newer", strings.Join(lacking, "; "))
 	return nil
 }
@@ -159,7 +171,8 @@ func TestWorkersOfOneProcessConform(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	conforms(t, subjects.OnRedis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
+	conforms(t,
+		subjects.OnRedis{Server: s, Kind: kind(t, "redisson"), Process: process, Renewing: true},
 		"survives a crash", "clock-independent")
 }
 
@@ -171,13 +184,19 @@ func TestKindsPromiseWhatTheirLockersDo(t *testing.T) {
 		if k.Needs != lock.NeedsNothing {
 			continue
 		}
-		l := subjects.OnRedis{Server: s, Kind: k}.Factory(t).Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Second})
+		worker := locktest.Worker{TTL: time.Second, Timeout: time.Second}
+		l := subjects.OnRedis{Server: s, Kind: k}.Factory(t).Open(t, worker)
 		if got := l.Promises(); got != k.Promises {
 			t.Errorf("%s: its Locker promises %+v, the kind %+v", k.Name, got, k.Promises)
 		}
+
 		_, err := l.Try(t.Context(), name)
 		_, again := l.Try(t.Context(), name)
-		if err != nil || !k.Promises.Reentrant && !errors.Is(again, lock.ErrHeld) || k.Promises.Reentrant && again != nil {
+		var want error // of the holder's next Try
+		if !k.Promises.Reentrant {
+			want = lock.ErrHeld
+		}
+		if err != nil || !errors.Is(again, want) {
 			t.Errorf("%s: Try says %v, and the holder's next Try %v", k.Name, err, again)
 		}
 	}

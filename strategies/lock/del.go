@@ -146,13 +146,15 @@ func (l setExCompareLock) release(ctx context.Context) error {
 // SETNX", which has release=in-time.
 func getSet() Kind {
 	return polling(Kind{
-		Name:         "getset",
-		Summary:      "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
-		Source:       "redis.io/commands/setnx",
-		Promises:     Promises{Exclusive: true, SurvivesCrash: true},
-		PromisesWith: func(v param.Values, p *Promises) { p.Exclusive = v.Text(getSetTakeoverParam) != takeoverDel },
-		Params:       []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
-		Variants:     []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
+		Name:     "getset",
+		Summary:  "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
+		Source:   "redis.io/commands/setnx",
+		Promises: Promises{Exclusive: true, SurvivesCrash: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.Exclusive = v.Text(getSetTakeoverParam) != takeoverDel
+		},
+		Params:   []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
+		Variants: []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
 	}, func(h *hold) acquisition { return &getSetLock{hold: h} })
 }
 
@@ -176,6 +178,7 @@ type getSetLock struct {
 }
 
 func (l *getSetLock) take(ctx context.Context) (bool, error) {
+	// The value is when the lock ends, by the clock of whoever has set it.
 	now := l.env.Now()
 	l.end = now.Add(l.ttl()).UnixMilli()
 	if taken, err := l.setNX(ctx, l.end); taken || err != nil {
@@ -192,6 +195,7 @@ func (l *getSetLock) take(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 
+	// Others may have seen the same past end, and be here, too.
 	l.env.Steps.At(ctx, step.Looked)
 	if l.env.Params.Text(getSetTakeoverParam) == takeoverDel {
 		if err := l.rdb.Del(ctx, l.key).Err(); err != nil {

@@ -25,29 +25,28 @@ func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 // Without a token they cannot know whose the lock is: they leave their own, to expire if
 // it does, rather than free another's.
 func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
-	t.Parallel()
-	for lockName, command := range map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				proxy := testkit.StartProxy(t, b.server)
-				w := b.worker(lockName, setting{through: proxy.Server()})
-				tries := func() {
-					t.Helper()
-					proxy.LoseReply(command)
-					if _, err := w.Try(t.Context(), name); err == nil {
-						t.Error("Try succeeded without a reply")
-					}
-				}
-				tries()
-				if n := b.conn.Del(t.Context(), b.keys.Lock(name)).Val(); n != 1 {
-					t.Error("the lock that nobody knows of was given back")
-				}
-				lease := b.try(b.worker(lockName, setting{}))
-				tries()
-				wants(t, "the holder's release", lease.Release(t.Context()), nil)
-			})
-		})
-	}
+	takenBy := map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"}
+	eachCase(t, takenBy, func(t *testing.T, b *bench, lockName, command string) {
+		proxy := testkit.StartProxy(t, b.server)
+
+		w := b.worker(lockName, setting{through: proxy.Server()})
+		tries := func() {
+			t.Helper()
+			proxy.LoseReply(command)
+			if _, err := w.Try(t.Context(), name); err == nil {
+				t.Error("Try succeeded without a reply")
+			}
+		}
+
+		tries()
+		if n := b.conn.Del(t.Context(), b.keys.Lock(name)).Val(); n != 1 {
+			t.Error("the lock that nobody knows of was given back")
+		}
+
+		lease := b.try(b.worker(lockName, setting{}))
+		tries()
+		wants(t, "the holder's release", lease.Release(t.Context()), nil)
+	})
 }
 
 // Without a pause between the two it does what it is meant to.

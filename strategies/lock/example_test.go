@@ -51,12 +51,16 @@ func ExampleLocker_try() {
 		ttl       time.Duration
 		draw      func(*lock.Lease) error
 	}{
-		{"released", "draw", time.Hour, func(l *lock.Lease) error { return l.Release(ctx) }},
+		{"released", "draw", time.Hour, func(l *lock.Lease) error {
+			return l.Release(ctx)
+		}},
 		{"outlasts its lease", "long", 10 * time.Millisecond, func(*lock.Lease) error {
 			time.Sleep(20 * time.Millisecond)
 			return nil
 		}},
-		{"named by the day", "2026-11-23", 48 * time.Hour, func(*lock.Lease) error { return nil }},
+		{"named by the day", "2026-11-23", 48 * time.Hour, func(*lock.Lease) error {
+			return nil
+		}},
 	} {
 		var draws atomic.Int64
 		come := func() {
@@ -128,15 +132,20 @@ func instance(
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	for _, kind := range lock.All() {
 		if kind.Name != name {
 			continue
 		}
 		locker, err := kind.New(lock.Env{
-			Redis:     conn.Client,
-			NewClient: func(context.Context) (*redis.Client, error) { return nil, errors.New("nothing is renewed here") },
-			Key:       func(name string) string { return "lottery:lock:" + name },
-			Params:    param.Values{"ttl": ttl.String()},
+			Redis: conn.Client,
+			NewClient: func(context.Context) (*redis.Client, error) {
+				return nil, errors.New("nothing is renewed here")
+			},
+			Key: func(name string) string {
+				return "lottery:lock:" + name
+			},
+			Params: param.Values{"ttl": ttl.String()},
 		})
 		if err != nil {
 			log.Fatal(err)

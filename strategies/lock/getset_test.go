@@ -12,7 +12,9 @@ import (
 const hour = time.Hour
 
 // showing is a clock that stands still.
-func showing(t time.Time) func() time.Time { return func() time.Time { return t } }
+func showing(t time.Time) func() time.Time {
+	return func() time.Time { return t }
+}
 
 // takers are workers of a getset whose clocks stand still.
 type takers struct {
@@ -21,7 +23,9 @@ type takers struct {
 }
 
 func eachTakers(t *testing.T, f func(t *testing.T, b takers)) {
-	eachServer(t, func(t *testing.T, b *bench) { f(t, takers{b, time.Now()}) })
+	eachServer(t, func(t *testing.T, b *bench) {
+		f(t, takers{b, time.Now()})
+	})
 }
 
 // at opens a worker whose clock is off.
@@ -36,13 +40,18 @@ var inTime = param.Values{"release": "in-time"}
 func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
 	eachTakers(t, func(t *testing.T, b takers) {
 		dead := b.try(b.at(-hour, nil))
-		gate1, gate2 := step.Hold(step.Looked), step.Hold(step.Looked)
-		try1, try2 := b.trying(b.at(0, gate1.Observe), gate1), b.trying(b.at(0, gate2.Observe), gate2)
+		gate1 := step.Hold(step.Looked)
+		try1 := b.trying(b.at(0, gate1.Observe), gate1)
+		gate2 := step.Hold(step.Looked)
+		try2 := b.trying(b.at(0, gate2.Observe), gate2)
+
 		gate1.Open()
 		first := <-try1
 		wants(t, "the first waiter's Try", first.err, nil)
+
 		gate2.Open()
 		wants(t, "the second waiter's Try", (<-try2).err, lock.ErrHeld)
+
 		wants(t, "release", first.lease.Release(t.Context()), nil)
 		b.free()
 		wants(t, "release of a lock that is gone", dead.Release(t.Context()), lock.ErrLost)
@@ -56,12 +65,17 @@ func TestGetSetTakeoverByDelLetsTwoIn(t *testing.T) {
 		waiter := func() (*step.Gate, <-chan acquisition) {
 			gate := step.Hold(step.Looked)
 			params := param.Values{"takeover": "del"}
-			return gate, b.trying(b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: params}), gate)
+			w := b.worker("getset", setting{
+				now: showing(b.noon), steps: gate.Observe, params: params,
+			})
+			return gate, b.trying(w, gate)
 		}
 		gate1, try1 := waiter()
 		gate2, try2 := waiter()
+
 		gate1.Open()
 		wants(t, "the first waiter's Try", (<-try1).err, nil)
+
 		gate2.Open()
 		wants(t, "the second waiter's Try", (<-try2).err, nil)
 	})
@@ -76,7 +90,8 @@ func TestGetSetReleaseAfterItsTime(t *testing.T) {
 			late, next error
 		}{{nil, nil, lock.ErrLost}, {inTime, lock.ErrLost, nil}} {
 			now := b.noon
-			late := b.try(b.worker("getset", setting{now: func() time.Time { return now }, params: c.params}))
+			clock := func() time.Time { return now }
+			late := b.try(b.worker("getset", setting{now: clock, params: c.params}))
 			now = now.Add(hour)
 			next := b.try(b.at(hour, nil))
 			wants(t, "the late release", late.Release(t.Context()), c.late)

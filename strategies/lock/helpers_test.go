@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,31 @@ const name = "item"
 // eachServer runs a parallel test on each kind of server.
 func eachServer(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) { f(t, newBench(t, s)) })
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		f(t, newBench(t, s))
+	})
+}
+
+// eachNamed runs a parallel test of each of several things, by their names, on each kind of
+// server.
+func eachNamed(t *testing.T, names []string, f func(t *testing.T, b *bench, of string)) {
+	t.Parallel()
+	for _, of := range names {
+		t.Run(of, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				f(t, b, of)
+			})
+		})
+	}
+}
+
+// eachCase is eachNamed, with something that belongs to each name.
+func eachCase[C any](
+	t *testing.T, cases map[string]C, f func(t *testing.T, b *bench, of string, c C)) {
+
+	eachNamed(t, slices.Sorted(maps.Keys(cases)), func(t *testing.T, b *bench, of string) {
+		f(t, b, of, cases[of])
+	})
 }
 
 func newBench(t testing.TB, s *backend.Server) *bench {
@@ -118,6 +143,7 @@ func (b *bench) open(k lock.Kind, s setting) *worker {
 	if s.dial == nil {
 		s.dial = dialer(s.through)
 	}
+
 	conn := testkit.Dial(b, s.through)
 	l, err := k.New(lock.Env{
 		ClientEnv: market.ClientEnv{Steps: s.steps, Now: s.now},
@@ -128,8 +154,11 @@ func (b *bench) open(k lock.Kind, s setting) *worker {
 		Process:   s.process,
 	})
 	b.must(err)
+
 	if c, ok := l.(io.Closer); ok {
-		b.Cleanup(func() { _ = c.Close() })
+		b.Cleanup(func() {
+			_ = c.Close()
+		})
 	}
 	return &worker{l, conn}
 }
@@ -203,6 +232,7 @@ func (b *bench) trying(w *worker, gate *step.Gate) <-chan acquisition {
 		lease, err := w.Try(b.Context(), name)
 		result <- acquisition{lease, err}
 	}()
+
 	select {
 	case <-gate.Reached():
 	case got := <-result:
@@ -216,7 +246,10 @@ func (b *bench) releasing(lease *lock.Lease, gate *step.Gate) <-chan error {
 	b.Helper()
 	result := make(chan error, 1)
 	b.Cleanup(gate.Open)
-	go func() { result <- lease.Release(b.Context()) }()
+	go func() {
+		result <- lease.Release(b.Context())
+	}()
+
 	select {
 	case <-gate.Reached():
 	case err := <-result:

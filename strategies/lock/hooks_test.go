@@ -59,7 +59,9 @@ type answers func(cmd redis.Cmder) bool
 // client is a connection to it, which the caller closes.
 func (a answers) client() *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
-		Dialer:     func(context.Context, string, string) (net.Conn, error) { return nil, errNoServer },
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errNoServer
+		},
 		MaxRetries: -1,
 		// Otherwise a client resolves its address when it is made.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -91,6 +93,7 @@ func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 			}
 			cmd.SetVal(n)
 		}
+
 		return nil
 	}
 }
@@ -99,16 +102,25 @@ func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 func (a answers) open(t testing.TB, k lock.Kind, params param.Values) lock.Locker {
 	t.Helper()
 	rdb := a.client()
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() {
+		_ = rdb.Close()
+	})
+
 	l, err := k.New(lock.Env{
-		Redis:     rdb,
-		Params:    params,
-		Key:       func(name string) string { return name },
-		NewClient: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
+		Redis:  rdb,
+		Params: params,
+		Key: func(name string) string {
+			return name
+		},
+		NewClient: func(context.Context) (*redis.Client, error) {
+			return nil, errNoServer
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.(io.Closer).Close() })
+	t.Cleanup(func() {
+		_ = l.(io.Closer).Close()
+	})
 	return l
 }

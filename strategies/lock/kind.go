@@ -62,7 +62,9 @@ func (k Kind) AllKeys(key string) []string {
 // NewerCommands are those that the lock sends with these parameters and that
 // not every server has.
 func (k Kind) NewerCommands(v param.Values) []Command {
-	return slices.DeleteFunc(slices.Clone(k.Commands), func(c Command) bool { return v.Text(c.of) != c.choice })
+	return slices.DeleteFunc(slices.Clone(k.Commands), func(c Command) bool {
+		return v.Text(c.of) != c.choice
+	})
 }
 
 // PromisesOf is what the lock promises with these parameters.
@@ -193,10 +195,16 @@ func (p *ProcessState) Close() error {
 // already. Its Lockers wait as locking.Retries says.
 func polls(k Kind) Kind {
 	k.Wakes = "poll"
-	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
-	added := []param.Param{locking.BackoffParam, locking.LongestWaitParam, locking.JitterParam, locking.TriesParam}
+	poll := slices.IndexFunc(k.Params, func(p param.Param) bool {
+		return p.Name == PollParam.Name
+	})
+	added := []param.Param{
+		locking.BackoffParam, locking.LongestWaitParam, locking.JitterParam, locking.TriesParam,
+	}
 	added = slices.DeleteFunc(added, func(p param.Param) bool {
-		return slices.ContainsFunc(k.Params, func(own param.Param) bool { return own.Name == p.Name })
+		return slices.ContainsFunc(k.Params, func(own param.Param) bool {
+			return own.Name == p.Name
+		})
 	})
 	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
 	k.Check = also(k.Check, locking.CheckBackoff)
@@ -208,7 +216,9 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 	if first == nil {
 		return then
 	}
-	return func(v param.Values) error { return cmp.Or(first(v), then(v)) }
+	return func(v param.Values) error {
+		return cmp.Or(first(v), then(v))
+	}
 }
 
 //go:embed *.lua

@@ -19,22 +19,37 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:getset:ttl=9.9ms", "parameter ttl: 9.9ms is not from 10ms to 24h0m0s"},
 		{"fine:set-ex-fixed:ttl=soon", `parameter ttl: "soon" is not a duration such as 500ms or 10s`},
 		{"fine:set-px:expiry=ex:ttl=500ms", "expiry=ex counts whole seconds, and ttl is 500ms"},
-		{"fine:set-px+watchdog:ttl=1500ms:expiry=exat", "expiry=exat counts whole seconds, and ttl is 1.5s"},
+		{
+			"fine:set-px+watchdog:ttl=1500ms:expiry=exat",
+			"expiry=exat counts whole seconds, and ttl is 1.5s",
+		},
 		{"fine:set-px:expiry=never", `parameter expiry: "never" is not one of px, ex, pxat, exat`},
-		{"fine:set-ex-fixed:expiry=px", `unknown parameter "expiry"; known: fencing, write, read, after-unknown, ` +
+		{"fine:set-ex-fixed:expiry=px", `unknown parameter "expiry"; ` +
+			"known: fencing, write, read, after-unknown, " +
 			"idempotent, entries, replicas, resend, ttl, poll, backoff, cap, jitter, tries, timeout"},
-		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; known: fencing, write, read, after-unknown, idempotent, ` +
+		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; ` +
+			"known: fencing, write, read, after-unknown, idempotent, " +
 			"entries, replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout"},
-		{"fine:set-px:release=xyz", `parameter release: "xyz" is not one of script, watch, delex, delifeq`},
-		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, read, after-unknown, idempotent, ` +
+		{
+			"fine:set-px:release=xyz",
+			`parameter release: "xyz" is not one of script, watch, delex, delifeq`,
+		},
+		{"fine:set-px:renew=1s", `unknown parameter "renew"; ` +
+			"known: fencing, write, read, after-unknown, idempotent, " +
 			"entries, replicas, resend, ttl, expiry, get, release, renew-by, lost-reply, poll, backoff, cap, jitter, tries, " +
 			"timeout"},
 		{"fine:reentrant-local:renewals=5", `parameter renewals: "5" is not one of 0, 1, 2, 3, 4`},
 		{"fine:reentrant-local:renew=1s", "renew=1s is of no use without renewals: add renewals=4"},
 		{"fine:reentrant-local:renew-by=xx", "renew-by=xx is of no use without renewals: add renewals=4"},
-		{"fine:reentrant-local:renewals=4:ttl=30ms:renew=31ms", "renew=31ms is too late for a lock that expires after 30ms"},
+		{
+			"fine:reentrant-local:renewals=4:ttl=30ms:renew=31ms",
+			"renew=31ms is too late for a lock that expires after 30ms",
+		},
 		{"fine:set-px+watchdog:renew=1m", "renew=1m0s is too late for a lock that expires after 10s"},
-		{"fine:set-px+watchdog:renew=often", `parameter renew: "often" is not a duration such as 500ms or 10s`},
+		{
+			"fine:set-px+watchdog:renew=often",
+			`parameter renew: "often" is not a duration such as 500ms or 10s`,
+		},
 		{"fine:set-px+watchdog:renew=1us", "parameter renew: 1µs is not from 1ms to 24h0m0s"},
 		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog`},
 	} {
@@ -70,7 +85,9 @@ func TestParamsWatchdogGoesOverWhatRenews(t *testing.T) {
 		case k.Renews && err != nil:
 			t.Error(err)
 		case k.Renews:
-			if w, _ := spec.Lock(); w.Name != k.Name+"+watchdog" || !w.Promises.NoticesLoss || !spec.Promises().NoticesLoss {
+			w, _ := spec.Lock()
+			noticing := w.Promises.NoticesLoss && spec.Promises().NoticesLoss
+			if w.Name != k.Name+"+watchdog" || !noticing {
 				t.Errorf("%s+watchdog is called %s and promises %+v", k.Name, w.Name, w.Promises)
 			}
 		case !errors.Is(err, lock.ErrNoRenewal) || !strings.Contains(err.Error(), "cannot be renewed: "+k.Name):

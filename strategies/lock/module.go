@@ -51,7 +51,9 @@ func (m *moduleLock) take(ctx context.Context) (bool, error) {
 
 func (m *moduleLock) undo(ctx context.Context) error { return m.mutex.Unlock(ctx) }
 
-func (m *moduleLock) release(ctx context.Context) error { return m.releases(1, m.mutex.Unlock(ctx)) }
+func (m *moduleLock) release(ctx context.Context) error {
+	return m.releases(1, m.mutex.Unlock(ctx))
+}
 
 func (m *moduleLock) renew(ctx context.Context) error {
 	rdb, err := m.locker.background.connection(ctx)

@@ -100,13 +100,17 @@ func (h *hold) releases(found int64, err error) error {
 }
 
 // releaseBy is a release by a script. It answers how many keys or entries were the holder's.
-func (h *hold) releaseBy(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+func (h *hold) releaseBy(
+	ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+
 	return h.releases(script.Run(ctx, h.rdb, keys, args...).Int64())
 }
 
 // renewBy renews by a script, which answers 0 if the lock was lost. As all renewals it
 // has a connection beside the worker's own.
-func (h *hold) renewBy(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+func (h *hold) renewBy(
+	ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+
 	rdb, err := h.locker.background.connection(ctx)
 	if err != nil {
 		return err
@@ -167,6 +171,7 @@ func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 		l.promises.NoticesLoss = l.promises.NoticesLoss || env.watched
 		l.closers = redisconn.Closers{l.background}
 
+		// Last: what a kind adds may ask for all that is set by now, and add to the closers.
 		var err error
 		l.begin, err = open(l)
 		if err != nil {
@@ -281,7 +286,9 @@ func (l *locker) attempt(ctx context.Context, a acquisition) (bool, error) {
 }
 
 // undone is locking.Undo, unless lost-reply=kept.
-func (h *hold) undone(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
+func (h *hold) undone(
+	ctx context.Context, cause error, held bool, release func(context.Context) error) error {
+
 	if h.locker.keepsTaken {
 		return cause
 	}

@@ -26,18 +26,27 @@ func TestParametersAreAsPublished(t *testing.T) {
 		{"rw-hash", "read-ttl", "1s", "a read-write lock in one hash: readers have a second"},
 		{"rw-hash", "write-ttl", "3s", "the same: a writer has three"},
 		{"redisson", "ttl", "30s", "Redisson: lockWatchdogTimeout"},
-		{"redlock", "node-timeout", "50ms", "redis.io, distributed locks: 5 to 50 ms for a lease of 10 s"},
+		{
+			"redlock", "node-timeout", "50ms",
+			"redis.io, distributed locks: 5 to 50 ms for a lease of 10 s",
+		},
 	} {
 		t.Run(test.kind+"/"+test.param, func(t *testing.T) {
-			i := slices.IndexFunc(kinds, func(k lock.Kind) bool { return k.Name == test.kind })
+			i := slices.IndexFunc(kinds, func(k lock.Kind) bool {
+				return k.Name == test.kind
+			})
 			if i < 0 {
 				t.Fatalf("there is no lock %s", test.kind)
 			}
+
 			params := kinds[i].Params
-			j := slices.IndexFunc(params, func(p param.Param) bool { return p.Name == test.param })
+			j := slices.IndexFunc(params, func(p param.Param) bool {
+				return p.Name == test.param
+			})
 			if j < 0 {
 				t.Fatalf("%s has no parameter %s", test.kind, test.param)
 			}
+
 			if got := params[j].Default; got != test.want {
 				t.Errorf("%s is %s, and published as %s (%s)", test.param, got, test.want, test.source)
 			}

@@ -26,12 +26,14 @@ import (
 func queue() Kind {
 	return subscribing(Kind{
 		Name: "queue", Renews: true,
-		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
-		Source:   "queue locks; Redisson RFairLock",
-		Wakes:    "handed over in order by pub/sub, looks every 100ms",
-		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
-		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
-		Keys:     func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
+		Summary: "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
+		Source:  "queue locks; Redisson RFairLock",
+		Wakes:   "handed over in order by pub/sub, looks every 100ms",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true,
+		},
+		Params: []param.Param{TTLParam, lookParam, TimeoutParam},
+		Keys:   func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
 	}, func(h *hold) acquisition {
 		h.channel = h.key + ":handed"
 		h.queues = true

@@ -25,12 +25,17 @@ func inLine(c *workers) int64 {
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		processes := []*workers{b.workers(kind(t, "queue"), longTimes), b.workers(kind(t, "queue"), longTimes)}
+		processes := []*workers{
+			b.workers(kind(t, "queue"), longTimes),
+			b.workers(kind(t, "queue"), longTimes),
+		}
 		lease := b.acquire(processes[0].worker(nil, nil))
+
 		var line []*taking
 		for i := range 6 {
 			line = append(line, processes[i%2].wait(t.Context()))
 		}
+
 		for i, next := range line {
 			release(t, lease)
 			lease = processes[0].taken(next)
@@ -38,6 +43,7 @@ func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
 				processes[0].waits(later, "it is not its turn")
 			}
 		}
+
 		release(t, lease)
 		processes[0].leavesNothing()
 	})
@@ -61,14 +67,17 @@ func TestQueueNewcomersDoNotOvertake(t *testing.T) {
 		lease := b.acquire(c.worker(nil, nil))
 		first := c.hold(t.Context())
 		other := c.worker(nil, nil)
+
 		for _, what := range []string{"held", "handed over and not yet confirmed"} {
 			if _, err := other.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) || inLine(c) > 1 {
-				t.Errorf("Try of a lock that is %s: %v, want %v; in line: %d", what, err, lock.ErrHeld, inLine(c))
+				t.Errorf("Try of a lock that is %s: %v, want %v; in line: %d",
+					what, err, lock.ErrHeld, inLine(c))
 			}
 			if what == "held" {
 				release(t, lease)
 			}
 		}
+
 		first.waits.Open()
 		release(t, c.taken(first))
 	})
@@ -88,9 +97,11 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead := c.hold(t.Context())
+
 		alive := c.kind.AllKeys(c.keys.Lock(name))[2]
 		// None: it has expired, and the waiter counts as dead.
 		tokens := c.conn.HKeys(t.Context(), alive).Val()
+
 		next := c.wait(t.Context())
 		until(t, "the held waiter counts as dead", func() bool {
 			if len(tokens) == 0 {
@@ -99,11 +110,16 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 			deadline, _ := strconv.ParseFloat(c.conn.HGet(t.Context(), alive, tokens[0]).Val(), 64)
 			return now(c) > int64(deadline)
 		})
+
 		release(t, lease)
 		lease = c.taken(next)
 		dead.waits.Open()
-		until(t, "the one who lost its place stands in line again", func() bool { return inLine(c) == 1 })
+
+		until(t, "the one who lost its place stands in line again", func() bool {
+			return inLine(c) == 1
+		})
 		c.waits(dead, "it was skipped")
+
 		release(t, lease)
 		release(t, c.taken(dead))
 		c.leavesNothing()
@@ -116,12 +132,18 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "20ms"})
 		lease := b.acquire(c.worker(nil, nil))
-		dead, next := c.hold(t.Context()), c.wait(t.Context())
+		dead := c.hold(t.Context())
+		next := c.wait(t.Context())
+
 		release(t, lease)
 		lease = c.taken(next)
+
 		dead.waits.Open()
-		until(t, "the one who was too late stands in line again", func() bool { return inLine(c) == 1 })
+		until(t, "the one who was too late stands in line again", func() bool {
+			return inLine(c) == 1
+		})
 		c.waits(dead, "it had been handed the lock before")
+
 		release(t, lease)
 		release(t, c.taken(dead))
 	})
@@ -135,16 +157,22 @@ func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 		lease := b.acquire(c.worker(nil, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		first, second := c.hold(ctx), c.wait(t.Context())
-		until(t, "the second listens", func() bool { return c.subscribers(":handed") == 1 })
+		first := c.hold(ctx)
+		second := c.wait(t.Context())
+		until(t, "the second listens", func() bool {
+			return c.subscribers(":handed") == 1
+		})
+
 		release(t, lease)
 		c.waits(second, "the lock was handed to the first")
 		cancel()
 		release(t, c.taken(second))
+
 		<-first.done
 		if first.err == nil { // it saw the message before it saw that its context had ended
 			t.Errorf("a waiter took the lock under a context that had ended")
 		}
+
 		c.leavesNothing()
 	})
 }
@@ -153,7 +181,9 @@ func TestQueueWorksWithoutMessages(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
-		c.dial = func(context.Context) (*redis.Client, error) { return nil, errors.New("no subscription today") }
+		c.dial = func(context.Context) (*redis.Client, error) {
+			return nil, errors.New("no subscription today")
+		}
 		waiter := c.wait(t.Context())
 		release(t, lease)
 		release(t, c.taken(waiter))
@@ -165,12 +195,18 @@ func TestQueueLostReplyLeavesNothing(t *testing.T) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "queue"), nil)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+
 		lost := b.workers(kind(t, "queue"), nil)
 		lost.through = proxy.Server()
 		l := lost.worker(nil, nil)
+
 		for _, take := range []func() (*lock.Lease, error){
-			func() (*lock.Lease, error) { return l.Acquire(t.Context(), name) },
-			func() (*lock.Lease, error) { return l.Try(t.Context(), name) },
+			func() (*lock.Lease, error) {
+				return l.Acquire(t.Context(), name)
+			},
+			func() (*lock.Lease, error) {
+				return l.Try(t.Context(), name)
+			},
 		} {
 			proxy.LoseReply("evalsha")
 			if _, err := take(); err == nil || errors.Is(err, lock.ErrHeld) {
@@ -178,6 +214,7 @@ func TestQueueLostReplyLeavesNothing(t *testing.T) {
 			}
 			c.leavesNothing()
 		}
+
 		lease := b.acquire(c.worker(nil, nil))
 		proxy.LoseReply("evalsha")
 		if _, err := l.Acquire(t.Context(), name); err == nil || inLine(c) != 0 {

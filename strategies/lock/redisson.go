@@ -41,7 +41,8 @@ func redisson() Kind {
 		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
 
 		Promises: Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+			Reentrant: true,
 		},
 		Params: []param.Param{redissonTTLParam, leaseParam, locking.LostReplyParam, TimeoutParam},
 		// The answer to the last release.
@@ -74,7 +75,8 @@ func (r *redissonScripts) life() time.Duration {
 
 func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
 	asked := time.Now()
-	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, r.life().Milliseconds()).Int64()
+	life := r.life().Milliseconds()
+	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, life).Int64()
 	if err != nil {
 		return false, err
 	}

@@ -34,8 +34,12 @@ func TestRedissonSubscribesOnceAProcessWhileSomebodyWaits(t *testing.T) {
 		if n := c.subscribers(":freed"); n != 0 {
 			t.Errorf("nobody waits, and %d listen", n)
 		}
-		one, other := c.wait(t.Context()), c.wait(t.Context())
-		until(t, "one connection listens for two waiters", func() bool { return c.subscribers(":freed") == 1 })
+		one := c.wait(t.Context())
+		other := c.wait(t.Context())
+		until(t, "one connection listens for two waiters", func() bool {
+			return c.subscribers(":freed") == 1
+		})
+
 		release(t, lease)
 		select {
 		case <-one.done:
@@ -44,10 +48,13 @@ func TestRedissonSubscribesOnceAProcessWhileSomebodyWaits(t *testing.T) {
 		case <-time.After(soon):
 			t.Fatal("nobody was woken")
 		}
+
 		c.waits(other, "both were let in")
 		release(t, c.taken(one))
 		release(t, c.taken(other))
-		until(t, "nobody waits and nobody listens", func() bool { return c.subscribers(":freed") == 0 })
+		until(t, "nobody waits and nobody listens", func() bool {
+			return c.subscribers(":freed") == 0
+		})
 	})
 }
 
@@ -59,7 +66,9 @@ func TestRedissonSurvivesALostSubscription(t *testing.T) {
 	c := b.workers(kind(t, "redisson"), nil)
 	lease := b.acquire(c.worker(nil, nil))
 	waiter := c.wait(t.Context())
-	until(t, "the waiter listens", func() bool { return c.subscribers(":freed") == 1 })
+	until(t, "the waiter listens", func() bool {
+		return c.subscribers(":freed") == 1
+	})
 	testkit.Succeeds(t, b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 	release(t, lease)
 	release(t, c.taken(waiter))
@@ -68,7 +77,8 @@ func TestRedissonSurvivesALostSubscription(t *testing.T) {
 func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "redisson"), param.Values{"lease": "1m0s"})
-		l, polls := c.worker(nil, nil), int64(0)
+		l := c.worker(nil, nil)
+		polls := int64(0)
 		// on a busy machine it may be over before anybody looks
 		for ttl := 150 * time.Millisecond; polls == 0; ttl *= 4 {
 			dead := b.workers(kind(t, "redisson"), param.Values{"lease": ttl.String()}).worker(nil, nil)
@@ -76,6 +86,7 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 			release(t, b.acquire(l))
 			polls = l.(interface{ Polls() int64 }).Polls()
 		}
+
 		if polls > 20 {
 			t.Errorf("it looked %d times: it must sleep for as long as the holder has", polls)
 		}
@@ -89,13 +100,16 @@ func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "redisson"), param.Values{"lease": "1m0s"})
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+
 		c.through = proxy.Server()
 		l := c.worker(nil, nil)
 		lease := b.acquire(l)
+
 		proxy.LoseCommand("evalsha")
 		if err := lease.Release(t.Context()); err == nil || errors.Is(err, lock.ErrLost) {
 			t.Errorf("a release that was not sent: %v", err)
 		}
+
 		_, err := l.Try(t.Context(), name)
 		wants(t, "Try of what may still be held", err, lock.ErrHeld)
 		wants(t, "the same release again", lease.Release(t.Context()), lock.ErrLost)
@@ -107,17 +121,21 @@ func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "redisson"), released)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+
 		c.through = proxy.Server()
 		l := c.worker(nil, nil)
+
 		proxy.LoseReply("evalsha")
 		if _, err := l.Acquire(t.Context(), name); err == nil || entries(c) != 0 {
 			t.Errorf("acquisition: %v; then %d entries, want none", err, entries(c))
 		}
+
 		lease := b.acquire(l)
 		proxy.LoseReply("evalsha")
 		if _, err := l.Try(t.Context(), name); err == nil || entries(c) != 1 {
 			t.Errorf("second entry: %v; then %d entries, want 1", err, entries(c))
 		}
+
 		release(t, lease)
 		b.free()
 	})
@@ -130,10 +148,12 @@ func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	b := newBench(t, testkit.Local(t))
 	c := b.workers(kind(t, "redisson"), nil)
 	release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+
 	proxy := testkit.StartProxy(t, b.server)
 	conn, err := proxy.Server().Dialer("").WithResends().Dial(t.Context())
 	b.must(err)
 	defer conn.Close()
+
 	l, err := kind(t, "redisson").New(lock.Env{
 		Redis:     conn.Client,
 		NewClient: dialer(b.server),
@@ -143,12 +163,15 @@ func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
 	})
 	b.must(err)
 	defer l.(io.Closer).Close()
-	outer, inner := b.acquire(l), b.acquire(l)
+	outer := b.acquire(l)
+	inner := b.acquire(l)
+
 	proxy.LoseReply("evalsha")
 	release(t, inner)
 	if n := entries(c); n != 1 {
 		t.Errorf("after the inner release %d entries are left, want 1", n)
 	}
+
 	proxy.LoseReply("evalsha")
 	release(t, outer)
 	b.free()
@@ -165,20 +188,27 @@ func TestRedissonRenewsEveryTenSeconds(t *testing.T) {
 			at = append(at, time.Since(start))
 			return true
 		})
-		takes := answers(func(redis.Cmder) bool { return false }) // its script answers 0: it is taken
+		takes := answers(func(redis.Cmder) bool {
+			return false // its script answers 0: it is taken
+		})
 		rdb := takes.client()
 		defer rdb.Close()
 		l := testkit.Must(kind(t, "redisson").New(lock.Env{
-			Redis:     rdb,
-			Key:       func(name string) string { return name },
-			NewClient: func(context.Context) (*redis.Client, error) { return renewals.client(), nil },
+			Redis: rdb,
+			Key: func(name string) string {
+				return name
+			},
+			NewClient: func(context.Context) (*redis.Client, error) {
+				return renewals.client(), nil
+			},
 		}))(t)
 		defer l.(io.Closer).Close()
 
 		lease := testkit.Must(l.Try(t.Context(), name))(t)
 		time.Sleep(35 * time.Second)
 		release(t, lease)
-		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}; !slices.Equal(at, want) {
+		want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}
+		if !slices.Equal(at, want) {
 			t.Errorf("it was renewed after %v, want %v", at, want)
 		}
 	})

@@ -40,14 +40,19 @@ func redlock() Kind {
 		Source:  `redis.io, "Distributed Locks with Redis"`,
 
 		Promises: Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, SurvivesNodeLoss: true,
-			NoticesLoss: true,
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+			SurvivesNodeLoss: true, NoticesLoss: true,
 		},
-		PromisesWith: func(v param.Values, p *Promises) { p.ClockIndependent = v.Text(clockParam) != wallClock },
-		Params:       []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.ClockIndependent = v.Text(clockParam) != wallClock
+		},
+		Params: []param.Param{
+			TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam,
+		},
 		Check: func(v param.Values) error { // a few silent nodes are not to use up the validity
 			if ttl, timeout := v.Duration(TTLParam), v.Duration(nodeTimeoutParam); 4*timeout > ttl {
-				return fmt.Errorf("node-timeout is %s, and it must not be longer than a quarter of ttl, %s", timeout, ttl)
+				return fmt.Errorf("node-timeout is %s, and it must not be longer than a quarter of ttl, %s",
+					timeout, ttl)
 			}
 			return nil
 		},
@@ -63,7 +68,9 @@ func redlock() Kind {
 		nodes := newMasters(l, forAcquisitions)
 		background := newMasters(l, forRenewals)
 		l.Backoff.Jitter(l.env.Params.Fraction(redlockJitterParam))
-		return func(h *hold) acquisition { return newRedlockLock(h, nodes, background) }, nil
+		return func(h *hold) acquisition {
+			return newRedlockLock(h, nodes, background)
+		}, nil
 	})
 }
 
@@ -92,7 +99,9 @@ func newRedlockLock(h *hold, nodes, background masters) *redlockLock {
 	l := &redlockLock{hold: h, nodes: nodes, background: background}
 	if h.env.Params.Text(clockParam) == wallClock {
 		l.life = ttl
-		l.now = func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
+		l.now = func() time.Time {
+			return h.env.Now().Round(0) // without its monotonic reading
+		}
 		return l
 	}
 	drift := ttl/100 + 2*time.Millisecond // the TTL may be shorter by the clock of another machine
@@ -111,7 +120,9 @@ func (l *redlockLock) take(ctx context.Context) (bool, error) {
 	left := l.life - l.now().Sub(start)
 	if ctx.Err() == nil && votes.majority() && left > 0 {
 		noticed, lose := context.WithCancelCause(context.Background())
-		l.end = time.AfterFunc(left, func() { lose(ErrLost) })
+		l.end = time.AfterFunc(left, func() {
+			lose(ErrLost)
+		})
 		l.lease.Noticed = noticed
 		return true, nil
 	}
@@ -134,7 +145,8 @@ func (l *redlockLock) askForLock(ctx context.Context, rdb *redis.Client) (bool, 
 // answer.
 func (l *redlockLock) release(ctx context.Context) error {
 	l.end.Stop()
-	return l.releases(1, l.nodes.each(ctx, askScript(locking.CompareDelete, l.key, l.token)).stillHeld())
+	votes := l.nodes.each(ctx, askScript(locking.CompareDelete, l.key, l.token))
+	return l.releases(1, votes.stillHeld())
 }
 
 // renew needs a majority that agrees, as take does.
@@ -158,7 +170,10 @@ type masters []*master
 func newMasters(l *locker, dial func(Master) func(context.Context) (*redis.Client, error)) masters {
 	all := make(masters, len(l.env.Servers.Masters))
 	for i, m := range l.env.Servers.Masters {
-		all[i] = &master{background: &background{dial: dial(m)}, timeout: l.env.Params.Duration(nodeTimeoutParam)}
+		all[i] = &master{
+			background: &background{dial: dial(m)},
+			timeout:    l.env.Params.Duration(nodeTimeoutParam),
+		}
 		l.closers = append(l.closers, all[i])
 	}
 	return all
@@ -213,7 +228,8 @@ func (v votes) stillHeld() error {
 	case v.yes+len(v.failures) < v.quorum():
 		return ErrLost
 	}
-	return fmt.Errorf("%d of %d masters agreed, and others failed: %w", v.yes, v.of, errors.Join(v.failures...))
+	return fmt.Errorf("%d of %d masters agreed, and others failed: %w",
+		v.yes, v.of, errors.Join(v.failures...))
 }
 
 // master is a connection that opens when it is needed, so that a node is used
@@ -229,10 +245,12 @@ func (m *master) do(ctx context.Context, question ask) (bool, error) {
 	defer m.asking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
+
 	rdb, err := m.connection(ctx)
 	if err != nil {
 		return false, err
 	}
+
 	yes, err := question(ctx, rdb)
 	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
 		_ = m.Close() // discards a late reply with its connection; an error of it changes nothing

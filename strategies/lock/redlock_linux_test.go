@@ -18,11 +18,15 @@ func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 	if err := q.acquire(l).Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+
 	for _, i := range []int{1, 2} {
 		testkit.Succeeds(t, syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP))
 		// Otherwise Close waits for it.
-		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) })
+		t.Cleanup(func() {
+			_ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT)
+		})
 	}
+
 	start := time.Now()
 	lease := q.acquire(l)
 	if took := time.Since(start); took > 10*time.Second { // two connections' own time-outs

@@ -49,7 +49,9 @@ func (q *quorum) open(env lock.Env) lock.Locker { return q.openKind(kind(q, "red
 func (q *quorum) openKind(k lock.Kind, env lock.Env) lock.Locker {
 	q.Helper()
 	l := testkit.Must(k.New(env))(q)
-	q.Cleanup(func() { closeLocker(q, l) })
+	q.Cleanup(func() {
+		closeLocker(q, l)
+	})
 	return l
 }
 
@@ -92,7 +94,9 @@ func (q *quorum) holders(nodes ...int) []string {
 func (q *quorum) hold(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		q.on(i, func(rdb *redis.Client) { rdb.Set(q.Context(), q.keys.Lock(name), "another", time.Minute) })
+		q.on(i, func(rdb *redis.Client) {
+			rdb.Set(q.Context(), q.keys.Lock(name), "another", time.Minute)
+		})
 	}
 }
 
@@ -117,12 +121,15 @@ func TestRedlockHoldsEveryMaster(t *testing.T) {
 	if tokens := slices.Compact(q.holders(0, 1, 2, 3, 4)); len(tokens) != 1 || tokens[0] == "" {
 		t.Errorf("the masters hold %q, want one token everywhere", tokens)
 	}
+
 	if _, err := q.open(q.env()).Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("another's Try: %v, want %v", err, lock.ErrHeld)
 	}
+
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+
 	if tokens := slices.Compact(q.holders(0, 1, 2, 3, 4)); !slices.Equal(tokens, []string{""}) {
 		t.Errorf("after the release the masters hold %q", tokens)
 	}
@@ -134,9 +141,13 @@ func TestRedlockFailsWithThreeOfFiveDown(t *testing.T) {
 	q.kill(0, 1, 4)
 	env := q.env()
 	// Whoever tried again would not come back.
-	env.Params["poll"], env.Params["timeout"] = "1h0m0s", "2h0m0s"
+	env.Params["poll"] = "1h0m0s"
+	env.Params["timeout"] = "2h0m0s"
+
 	l := q.open(env)
-	takes := map[string]func(context.Context, string) (*lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
+	takes := map[string]func(context.Context, string) (*lock.Lease, error){
+		"Acquire": l.Acquire, "Try": l.Try,
+	}
 	for what, take := range takes {
 		_, err := take(t.Context(), name)
 		if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrTimeout) ||
@@ -144,6 +155,7 @@ func TestRedlockFailsWithThreeOfFiveDown(t *testing.T) {
 			t.Errorf("%s says %v", what, err)
 		}
 	}
+
 	if tokens := q.holders(2, 3); tokens[0] != "" || tokens[1] != "" {
 		t.Errorf("the living masters hold %q, want nothing", tokens)
 	}
@@ -154,6 +166,7 @@ func TestRedlockGivesBackWhenTheMajorityIsLostMidway(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	env := q.env()
+
 	third := env.Servers.Masters[2]
 	fall := sync.OnceFunc(func() {
 		if tokens := q.holders(0, 1); tokens[0] == "" || tokens[1] == "" {
@@ -161,10 +174,12 @@ func TestRedlockGivesBackWhenTheMajorityIsLostMidway(t *testing.T) {
 		}
 		q.kill(2, 3, 4)
 	})
+
 	env.Servers.Masters[2].NewClient = func(ctx context.Context) (*redis.Client, error) {
 		fall()
 		return third.NewClient(ctx)
 	}
+
 	if _, err := q.open(env).Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
 		t.Errorf("Try says %v, want that there is no majority", err)
 	}
@@ -180,7 +195,8 @@ func TestRedlockGivesBackAMinority(t *testing.T) {
 	if _, err := q.open(q.env()).Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("Try: %v, want %v", err, lock.ErrHeld)
 	}
-	if got, want := q.holders(0, 1, 2, 3, 4), []string{"", "another", "another", "", "another"}; !slices.Equal(got, want) {
+	want := []string{"", "another", "another", "", "another"}
+	if got := q.holders(0, 1, 2, 3, 4); !slices.Equal(got, want) {
 		t.Errorf("the masters hold %q, want %q", got, want)
 	}
 }
@@ -193,6 +209,7 @@ func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 			t.Errorf("with %d masters: %v, want %v", n, err, lock.ErrServers)
 		}
 	}
+
 	check := kind(t, "redlock").Check
 	if err := check(param.Values{"ttl": "100ms"}); err == nil {
 		t.Error("a node time-out of half the TTL was accepted")
@@ -214,9 +231,11 @@ func TestRedlockHasTwoHoldersWhenAMasterForgets(t *testing.T) {
 	first := q.acquire(q.open(env)) // on 0, 1 and 2
 	q.restart(2, 3, 4)
 	second := q.acquire(q.open(env)) // on 2, 3 and 4
+
 	if first.Context().Err() != nil || second.Context().Err() != nil {
 		t.Error("one of the two holders knows")
 	}
+
 	if err := second.Release(t.Context()); err != nil {
 		t.Errorf("the second holder's release: %v", err)
 	}
@@ -233,14 +252,18 @@ func TestRedlockConforms(t *testing.T) {
 		masters[i] = testkit.Must(q.nodes[i].Dial(t.Context()))(t)
 		t.Cleanup(func() { _ = masters[i].Close() }) // it may have been restarted
 	}
+
 	checked(t, locktest.Run(t, locktest.Factory{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-			env, targets := q.env(), q.nodes.Targets()
+			env := q.env()
+			targets := q.nodes.Targets()
 			for i := range targets {
 				targets[i].Addr = w.Through(t, targets[i].Addr)
 			}
-			env.Servers.Masters = connect.MarketServers{Masters: servers.Dialers(targets)}.ForLocks(connect.Counters{}).Masters
-			env.Steps, env.Now = w.Steps, w.Now
+			lockServers := connect.MarketServers{Masters: servers.Dialers(targets)}
+			env.Servers.Masters = lockServers.ForLocks(connect.Counters{}).Masters
+			env.Steps = w.Steps
+			env.Now = w.Now
 			env.Params = param.Values{
 				"ttl": w.TTL.String(), "timeout": w.Timeout.String(),
 				"node-timeout": (w.TTL / 4).String(), // the longest allowed: a busy machine is slow

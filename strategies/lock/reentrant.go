@@ -34,7 +34,10 @@ func reentrant() Kind {
 		Summary: "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:  "Redisson, RedissonLock",
 
-		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+			Reentrant: true,
+		},
 		PromisesWith: func(v param.Values, p *Promises) {
 			if v.Text(ownerParam) == ownerFixed {
 				*p = Promises{Reentrant: true}
@@ -195,7 +198,9 @@ func (c countedByServer) enter(ctx context.Context, entries int) (bool, error) {
 	if err == nil {
 		return in, nil
 	}
-	uncount := func(ctx context.Context) error { return c.leaveUncounted(ctx, entries) }
+	uncount := func(ctx context.Context) error {
+		return c.leaveUncounted(ctx, entries)
+	}
 	return false, c.undone(ctx, err, false, uncount)
 }
 

@@ -11,9 +11,12 @@ import (
 
 // eachReentrant runs f on each of the locks whose holder can enter again.
 func eachReentrant(t *testing.T, f func(t *testing.T, b *bench, lockName string)) {
-	for _, lockName := range []string{"reentrant", "reentrant+watchdog", "reentrant-local", "redisson"} {
+	all := []string{"reentrant", "reentrant+watchdog", "reentrant-local", "redisson"}
+	for _, lockName := range all {
 		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) { f(t, b, lockName) })
+			eachServer(t, func(t *testing.T, b *bench) {
+				f(t, b, lockName)
+			})
 		})
 	}
 }
@@ -99,16 +102,19 @@ func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 // release frees what the other has.
 func TestReentrantOfOneNameLetsTwoIn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		one, other := b.worker("reentrant", setting{params: fixedOwner}), b.worker("reentrant", setting{params: fixedOwner})
+		one := b.worker("reentrant", setting{params: fixedOwner})
+		other := b.worker("reentrant", setting{params: fixedOwner})
 		if p := one.Promises(); p.Exclusive || p.OwnerRelease {
 			t.Errorf("it promises %+v", p)
 		}
+
 		b.try(one)
 		b.try(other)
 		b.expire()
 		late := b.try(one)
 		b.expire()
 		next := b.try(other)
+
 		wants(t, "the late release", late.Release(t.Context()), nil)
 		b.free()
 		wants(t, "release of the next", next.Release(t.Context()), lock.ErrLost)
@@ -141,12 +147,15 @@ func TestReentrantLostReplyKeepsTheCount(t *testing.T) {
 			proxy := testkit.StartProxy(t, server)
 			w := b.worker("reentrant", setting{through: proxy.Server(), params: released})
 			lease := b.try(w)
+
 			cut(proxy, "evalsha")
 			if _, err := w.Try(t.Context(), name); err == nil {
 				t.Error("it was entered without a reply")
 			}
+
 			again := b.try(w)
 			wants(t, "release of the second entry", again.Release(t.Context()), nil)
+
 			_, err := b.worker("reentrant", setting{}).Try(t.Context(), name)
 			wants(t, "another's Try", err, lock.ErrHeld)
 			wants(t, "release of the first entry", lease.Release(t.Context()), nil)

@@ -52,8 +52,12 @@ func reentrantLocal() Kind {
 		Summary: "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
 		Source:  "tutorials: ThreadLocal count and pool thread",
 
-		Promises:     Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
-		PromisesWith: func(v param.Values, p *Promises) { p.SurvivesCrash = v.Text(reenterParam) != bySet },
+		Promises: Promises{
+			Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+		},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.SurvivesCrash = v.Text(reenterParam) != bySet
+		},
 		Params: []param.Param{
 			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam,
 			locking.LostReplyParam, PollParam, TimeoutParam,
@@ -70,6 +74,7 @@ func reentrantLocal() Kind {
 		}
 		r.open, r.end = context.WithCancel(context.Background())
 
+		// One for all locks of the Locker: see the shared flag above.
 		l.closers = append(l.closers, r)
 		return func(h *hold) acquisition {
 			return &entry{hold: h, own: countedLocally{compared: compared{h}, renewals: r}}

@@ -27,60 +27,63 @@ func TestReentrantLocalSecondEntrySendsNothing(t *testing.T) {
 func (b *bench) whileAnotherIsRenewed() {
 	b.Helper()
 	beside := counter{}
-	watched, err := b.worker("set-px+watchdog", setting{steps: beside.observe, params: often}).Try(b.Context(), "another")
+	w := b.worker("set-px+watchdog", setting{steps: beside.observe, params: often})
+	watched, err := w.Try(b.Context(), "another")
 	b.must(err)
 	b.renewals(&beside, 10)
 	b.must(watched.Release(b.Context()))
 }
 
 func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
-	t.Parallel()
-	for often, want := range map[string]int64{"0": 0, "2": 2} {
-		t.Run(often, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				renewals, params := counter{}, param.Values(nil) // as published
-				if want > 0 {
-					params = param.Values{"renewals": often, "renew": "5ms"}
-				}
-				w := b.worker("reentrant-local", setting{steps: renewals.observe, params: params})
-				lease := b.try(w)
-				b.renewals(&renewals, int(want))
-				b.whileAnotherIsRenewed()
-				if n := renewals.n.Load(); n != want {
-					t.Errorf("it was renewed %d times, want %d", n, want)
-				}
+	renewed := map[string]int64{"0": 0, "2": 2}
+	eachCase(t, renewed, func(t *testing.T, b *bench, often string, want int64) {
+		renewals := counter{}
+		params := param.Values(nil) // as published
+		if want > 0 {
+			params = param.Values{"renewals": often, "renew": "5ms"}
+		}
+		w := b.worker("reentrant-local", setting{steps: renewals.observe, params: params})
+		lease := b.try(w)
+		b.renewals(&renewals, int(want))
+		b.whileAnotherIsRenewed()
+		if n := renewals.n.Load(); n != want {
+			t.Errorf("it was renewed %d times, want %d", n, want)
+		}
 
-				b.expire()
-				next := b.try(b.worker("reentrant-local", setting{}))
-				again, err := w.Try(t.Context(), name)
-				wants(t, "entering again beside the next holder", err, nil)
-				if lease.Context().Err() != nil {
-					t.Error("the holder noticed the loss, which it was not promised")
-				}
-				wants(t, "release", again.Release(t.Context()), nil)
-				wants(t, "last release, of another's lock", lease.Release(t.Context()), nil) // as published
-				wants(t, "the next one's release", next.Release(t.Context()), nil)
-			})
-		})
-	}
+		b.expire()
+		next := b.try(b.worker("reentrant-local", setting{}))
+		again, err := w.Try(t.Context(), name)
+		wants(t, "entering again beside the next holder", err, nil)
+		if lease.Context().Err() != nil {
+			t.Error("the holder noticed the loss, which it was not promised")
+		}
+		wants(t, "release", again.Release(t.Context()), nil)
+		wants(t, "last release, of another's lock", lease.Release(t.Context()), nil) // as published
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+	})
 }
 
 func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
-		w := b.worker("reentrant-local", setting{steps: gate.Observe, params: param.Values{"renewals": "4", "renew": "5ms"}})
+		w := b.worker("reentrant-local", setting{
+			steps: gate.Observe, params: param.Values{"renewals": "4", "renew": "5ms"},
+		})
 		t.Cleanup(gate.Open)
 		lease := b.try(w)
 		<-gate.Reached() // its first renewal
+
 		other, err := w.Try(t.Context(), "another of its locks")
 		b.must(err)
 		wants(t, "release of the other", other.Release(t.Context()), nil)
+
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), hour).Err())
 		gate.Open()
 		b.whileAnotherIsRenewed()
 		if ttl := b.ttl(); ttl < hour/2 {
 			t.Errorf("it was renewed for %s", ttl)
 		}
+
 		wants(t, "release", lease.Release(t.Context()), nil)
 	})
 }
@@ -89,7 +92,8 @@ func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 // release then frees that one's lock.
 func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		gate, renewals := step.Hold(step.Renewed), counter{}
+		gate := step.Hold(step.Renewed)
+		renewals := counter{}
 		late := b.try(b.worker("reentrant-local", setting{
 			steps: func(ctx context.Context, at step.Name) {
 				gate.Observe(ctx, at)
@@ -98,11 +102,14 @@ func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 			params: param.Values{"renewals": "2", "renew": "5ms", "renew-by": "xx"},
 		}))
 		t.Cleanup(gate.Open)
+
 		<-gate.Reached()
 		b.expire()
 		next := b.try(b.worker("reentrant-local", setting{}))
+
 		gate.Open()
 		b.renewals(&renewals, 2)
+
 		wants(t, "the late release", late.Release(t.Context()), nil)
 		b.free()
 		wants(t, "the next one's release", next.Release(t.Context()), nil) // nor does it notice
@@ -114,10 +121,13 @@ func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
-		w := b.worker("reentrant-local", setting{steps: gate.Observe, params: param.Values{"renewals": "2", "renew": "5ms"}})
+		w := b.worker("reentrant-local", setting{
+			steps: gate.Observe, params: param.Values{"renewals": "2", "renew": "5ms"},
+		})
 		t.Cleanup(gate.Open)
 		b.try(w)
 		<-gate.Reached() // its first renewal
+
 		for _, release := range []bool{true, false} {
 			other, err := w.Try(t.Context(), "another of its locks")
 			b.must(err)
@@ -125,9 +135,12 @@ func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 				b.must(other.Release(t.Context()))
 			}
 		}
+
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), hour).Err())
 		gate.Open()
-		until(t, "its second renewal", func() bool { return b.ttl() < hour/2 })
+		until(t, "its second renewal", func() bool {
+			return b.ttl() < hour/2
+		})
 	})
 }
 
@@ -137,7 +150,8 @@ func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		failed, renewals := 0, counter{}
 		lease := b.try(b.worker("reentrant-local", setting{
-			steps: renewals.observe, params: param.Values{"renewals": "1", "renew": "1h0m0s", "ttl": "1h0m0s"},
+			steps:  renewals.observe,
+			params: param.Values{"renewals": "1", "renew": "1h0m0s", "ttl": "1h0m0s"},
 			dial: func(ctx context.Context) (*redis.Client, error) {
 				failed++
 				if failed < 50 {
@@ -156,13 +170,16 @@ func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewals := counter{}
 		w := b.worker("reentrant-local", setting{
-			steps: renewals.observe, params: param.Values{"renewals": "1", "renew": "1h0m0s", "ttl": "1h0m0s"},
+			steps:  renewals.observe,
+			params: param.Values{"renewals": "1", "renew": "1h0m0s", "ttl": "1h0m0s"},
 		})
+
 		for i := range 10 {
 			_, err := w.Try(t.Context(), fmt.Sprint("lock ", i))
 			b.must(err)
 		}
 		b.renewals(&renewals, 10)
+
 		b.try(w)
 		b.whileAnotherIsRenewed()
 		if n := renewals.n.Load(); n != 10 {
@@ -174,23 +191,21 @@ func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
 // Entering again by SET drops the expiry, and whoever dies then holds the lock
 // for good; KEEPTTL keeps it.
 func TestReentrantLocalReentryBySet(t *testing.T) {
-	t.Parallel()
-	for how, expires := range map[string]bool{"set": false, "keepttl": true} {
-		t.Run(how, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				w := b.worker("reentrant-local", setting{params: param.Values{"reenter": how}})
-				lease := b.try(w)
-				if w.Promises().SurvivesCrash != expires {
-					t.Errorf("it promises %+v", w.Promises())
-				}
-				again := b.try(w)
-				if ttl := b.ttl(); ttl == gone || expires == (ttl == endless) {
-					t.Errorf("after entering again it has the TTL %s", ttl)
-				}
-				wants(t, "release", again.Release(t.Context()), nil)
-				wants(t, "last release", lease.Release(t.Context()), nil)
-				b.free()
-			})
-		})
-	}
+	expiring := map[string]bool{"set": false, "keepttl": true}
+	eachCase(t, expiring, func(t *testing.T, b *bench, how string, expires bool) {
+		w := b.worker("reentrant-local", setting{params: param.Values{"reenter": how}})
+		lease := b.try(w)
+		if w.Promises().SurvivesCrash != expires {
+			t.Errorf("it promises %+v", w.Promises())
+		}
+
+		again := b.try(w)
+		if ttl := b.ttl(); ttl == gone || expires == (ttl == endless) {
+			t.Errorf("after entering again it has the TTL %s", ttl)
+		}
+
+		wants(t, "release", again.Release(t.Context()), nil)
+		wants(t, "last release", lease.Release(t.Context()), nil)
+		b.free()
+	})
 }

@@ -39,7 +39,9 @@ var rwNaiveTake = script("rw_naive_take")
 
 type rwNaiveLock struct{ *hold }
 
-func (l rwNaiveLock) take(ctx context.Context) (bool, error) { return l.takeRWKeys(ctx, rwNaiveTake) }
+func (l rwNaiveLock) take(ctx context.Context) (bool, error) {
+	return l.takeRWKeys(ctx, rwNaiveTake)
+}
 
 func (l rwNaiveLock) release(ctx context.Context) error {
 	key := l.key + ":writer"
@@ -115,7 +117,9 @@ func rwHash() Kind {
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
-		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, locking.LostReplyParam, PollParam, TimeoutParam},
+		Params: []param.Param{
+			readTTLParam, writeTTLParam, keyTTLParam, locking.LostReplyParam, PollParam, TimeoutParam,
+		},
 	}, func(h *hold) acquisition { return &rwHashLock{hold: h} })
 }
 

@@ -15,7 +15,9 @@ import (
 
 // at is a client's clock that stands still, some ms after a common start.
 func at(ms int64) func() time.Time {
-	return func() time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
+	return func() time.Time {
+		return time.UnixMilli(1_700_000_000_000 + ms)
+	}
 }
 
 // Two readers, the clocks right, nobody crashed: when the second leaves, the
@@ -76,7 +78,9 @@ func TestRWHashWrongClocks(t *testing.T) {
 
 func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s"})
+		c := b.workers(kind(t, "rw-hash"), param.Values{
+			"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s",
+		})
 		read(t, c.worker(nil, at(0))) // and crashes
 		noWriter(t, c.worker(nil, at(1000)), "the reader counts for a second")
 		write(t, c.worker(nil, at(1001))) // and crashes
@@ -91,13 +95,16 @@ func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 func TestRWHashKeepsASlowClockOutLonger(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
+
 		start := time.Now()
 		write(t, c.worker(nil, at(0))) // and crashes
 		if ttl := b.ttl(); ttl > 10*time.Second || ttl < 5*time.Second-time.Since(start) {
 			t.Errorf("the hash of a writer expires in %s, want 10s", ttl)
 		}
+
 		noWriter(t, c.worker(nil, at(3300-5000)), "3.3 s later, by a clock that is 5 s behind")
 		release(t, write(t, c.worker(nil, at(3300))))
+
 		write(t, c.worker(nil, at(0)))
 		b.expire()
 		release(t, write(t, c.worker(nil, at(-5000))))
@@ -115,6 +122,7 @@ func TestReadWriteLocksOnACluster(t *testing.T) {
 		key := fmt.Sprint("lock:item-", i)
 		master := testkit.Must(c.Master(t.Context(), key))(t)
 		masters[master] = true
+
 		sharesOneKey(t, c, key)
 		for _, twoKeys := range rwKinds[:2] {
 			_, err := onCluster(t, c, twoKeys, key).Try(t.Context(), key)
@@ -126,6 +134,7 @@ func TestReadWriteLocksOnACluster(t *testing.T) {
 			}
 		}
 	}
+
 	if len(masters) != 3 {
 		t.Errorf("the locks were on %d masters, want all 3", len(masters))
 	}
@@ -135,7 +144,9 @@ func TestReadWriteLocksOnACluster(t *testing.T) {
 func sharesOneKey(t *testing.T, c *servers.Cluster, key string) {
 	t.Helper()
 	ctx := t.Context()
-	reader, writer := onCluster(t, c, "rw-hash", key), onCluster(t, c, "rw-hash", key)
+	reader := onCluster(t, c, "rw-hash", key)
+	writer := onCluster(t, c, "rw-hash", key)
+
 	reading, err := reader.(lock.SharedLocker).AcquireShared(ctx, key)
 	if err != nil {
 		t.Fatalf("%s for reading: %v", key, err)
@@ -143,9 +154,11 @@ func sharesOneKey(t *testing.T, c *servers.Cluster, key string) {
 	if _, err := writer.Try(ctx, key); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("%s for writing beside a reader: %v", key, err)
 	}
+
 	if err := reading.Release(ctx); err != nil {
 		t.Errorf("%s: %v", key, err)
 	}
+
 	writing, err := writer.Try(ctx, key)
 	if err != nil {
 		t.Fatalf("%s for writing: %v", key, err)
@@ -160,11 +173,15 @@ func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 	t.Helper()
 	dial := c.Server.Dialer(key).Client
 	rdb := testkit.Must(dial(t.Context()))(t)
-	t.Cleanup(func() { rdb.Close() })
+	t.Cleanup(func() {
+		rdb.Close()
+	})
 	l, err := kind(t, name).New(lock.Env{
 		Redis:     rdb,
 		NewClient: dial,
-		Key:       func(name string) string { return name },
+		Key: func(name string) string {
+			return name
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

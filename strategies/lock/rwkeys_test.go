@@ -17,7 +17,9 @@ import (
 func TestRWNaiveOneReaderFreesAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
-		first, second, writer := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), c.worker(nil, nil)
+		first := read(t, c.worker(nil, nil))
+		second := read(t, c.worker(nil, nil))
+		writer := c.worker(nil, nil)
 		noWriter(t, writer, "two readers have it")
 		release(t, first)
 		lease := write(t, writer) // the second still reads
@@ -59,25 +61,22 @@ func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 // A crashed reader counts for as long as others come before the expiry: each of them puts
 // it off. In rw-keys it counts when they have left, too.
 func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
-	t.Parallel()
-	for _, kindName := range rwKinds[:2] {
-		t.Run(kindName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
-				read(t, c.worker(nil, nil)) // and crashes
-				readers := c.keys.Lock(name) + ":readers"
-				b.conn.PExpire(t.Context(), readers, 5*time.Second)
-				lease := read(t, c.worker(nil, nil))
-				if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
-					t.Errorf("%s are left, want most of the TTL again", left)
-				}
-				if kindName == "rw-keys" {
-					release(t, lease)
-				}
-				noWriter(t, c.worker(nil, nil), "the crashed reader counts")
-			})
-		})
-	}
+	eachNamed(t, rwKinds[:2], func(t *testing.T, b *bench, kindName string) {
+		c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+		read(t, c.worker(nil, nil)) // and crashes
+
+		readers := c.keys.Lock(name) + ":readers"
+		b.conn.PExpire(t.Context(), readers, 5*time.Second)
+		lease := read(t, c.worker(nil, nil))
+		if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
+			t.Errorf("%s are left, want most of the TTL again", left)
+		}
+
+		if kindName == "rw-keys" {
+			release(t, lease)
+		}
+		noWriter(t, c.worker(nil, nil), "the crashed reader counts")
+	})
 }
 
 // Whole seconds are given in seconds, as the server saw it.
@@ -89,6 +88,7 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 		_, _ = fmt.Sscanf(stats["cmdstat_"+command], "calls=%d,", &n)
 		return n
 	}
+
 	for _, c := range []struct {
 		ttl, unit, command string
 		want               time.Duration
@@ -97,17 +97,23 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 		{"19.99s", "px", "pexpire", 19990 * time.Millisecond},
 	} {
 		l, conn := b.workers(kind(t, "rw-keys"), param.Values{"ttl": c.ttl}).connected(nil, nil)
+
 		var sent []any
-		conn.AddHook(sees(func(cmd redis.Cmder) { sent = cmd.Args() }))
-		for how, take := range map[string]func(testing.TB, lock.Locker) *lock.Lease{":readers": read, ":writer": write} {
+		conn.AddHook(sees(func(cmd redis.Cmder) {
+			sent = cmd.Args()
+		}))
+		takes := map[string]func(testing.TB, lock.Locker) *lock.Lease{":readers": read, ":writer": write}
+		for how, take := range takes {
 			before := calls(c.command)
 			lease := take(t, l)
 			if unit := sent[len(sent)-1]; unit != c.unit {
 				t.Errorf("ttl=%s is sent in %v, want %s", c.ttl, unit, c.unit)
 			}
+
 			if n := calls(c.command) - before; how == ":readers" && n != 1 {
 				t.Errorf("ttl=%s is set with %s %d times, want once", c.ttl, c.command, n)
 			}
+
 			ttl := b.conn.PTTL(t.Context(), b.keys.Lock(name)+how).Val()
 			if ttl > c.want || ttl < c.want-5*time.Second {
 				t.Errorf("ttl=%s: %s expires in %s", c.ttl, how, ttl)

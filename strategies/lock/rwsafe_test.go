@@ -15,14 +15,17 @@ func TestRWSafeCrashedReaderExpires(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
 		c := b.workers(kind(t, "rw-safe"), nil)
+
 		living := read(t, c.worker(nil, nil))
 		lost := read(t, crashed.worker(nil, nil))
 		release(t, living)
 		release(t, write(t, c.worker(nil, nil)))
 		releaseFindsItLost(t, lost)
+
 		lost = write(t, crashed.worker(nil, nil))
 		release(t, read(t, c.worker(nil, nil)))
 		releaseFindsItLost(t, lost)
+
 		c.leavesNothing()
 	})
 }
@@ -147,13 +150,18 @@ func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
 func TestRWSafeReaderIsRenewed(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
-		lease, readers := read(t, c.worker(nil, nil)), c.kind.AllKeys(c.keys.Lock(name))[1]
+		lease := read(t, c.worker(nil, nil))
+		readers := c.kind.AllKeys(c.keys.Lock(name))[1]
 		before := b.conn.ZRangeWithScores(t.Context(), readers, 0, -1).Val()[0].Score
-		until(t, "the clock has moved on", func() bool { return now(c) > int64(before)-9_990 })
+
+		until(t, "the clock has moved on", func() bool {
+			return now(c) > int64(before)-9_990
+		})
 		wants(t, "renewal", lease.Renew(t.Context()), nil)
 		if after := b.conn.ZRangeWithScores(t.Context(), readers, 0, -1).Val()[0].Score; after <= before {
 			t.Errorf("it ends at %.0f, and before the renewal at %.0f", after, before)
 		}
+
 		b.conn.Del(t.Context(), readers)
 		wants(t, "renewal of a lost lock", lease.Renew(t.Context()), lock.ErrLost)
 	})

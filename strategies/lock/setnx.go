@@ -64,12 +64,13 @@ func setNXExpireNaive() Kind {
 			p.SurvivesCrash = v.Text(takeParam) == byScript
 		},
 		Params: []param.Param{
-			TTLParam, takeParam, expireParam, naiveReleaseParam, locking.LostReplyParam, PollParam, TimeoutParam,
+			TTLParam, takeParam, expireParam, naiveReleaseParam,
+			locking.LostReplyParam, PollParam, TimeoutParam,
 		},
 		Variants: []string{":release=" + byDel},
 	}, func(h *hold) acquisition {
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
-			h.token = anybody
+			h.token = anybody // the key holds 1, which is no holder's own
 			return setNXExpireByDel{deleted{h}}
 		}
 
@@ -79,7 +80,9 @@ func setNXExpireNaive() Kind {
 
 type setNXExpireNaiveLock struct{ deletedUnderWatch }
 
-func (l setNXExpireNaiveLock) take(ctx context.Context) (bool, error) { return l.setNXThenExpire(ctx) }
+func (l setNXExpireNaiveLock) take(ctx context.Context) (bool, error) {
+	return l.setNXThenExpire(ctx)
+}
 
 // setNXExpireByDel is setnx-expire-naive with release=del.
 type setNXExpireByDel struct{ deleted }
@@ -133,14 +136,18 @@ var (
 // and poll=1s a rendering of it in Java.
 func setNXExpire() Kind {
 	return polling(Kind{
-		Name:     "setnx-expire",
-		Summary:  "SETNX, then EXPIRE; a waiter that finds no TTL sets one",
-		Source:   "Redis in Action, section 6.2.5",
-		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		Name:    "setnx-expire",
+		Summary: "SETNX, then EXPIRE; a waiter that finds no TTL sets one",
+		Source:  "Redis in Action, section 6.2.5",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+		},
 		PromisesWith: func(v param.Values, p *Promises) {
 			p.SurvivesCrash = v.Text(repairParam) == repairParam.Default
 		},
-		Params: []param.Param{TTLParam, expireParam, repairParam, locking.LostReplyParam, PollParam, TimeoutParam},
+		Params: []param.Param{
+			TTLParam, expireParam, repairParam, locking.LostReplyParam, PollParam, TimeoutParam,
+		},
 	}, func(h *hold) acquisition { return setNXExpireLock{deletedUnderWatch{h}} })
 }
 
@@ -164,7 +171,9 @@ func (d deletedUnderWatch) release(ctx context.Context) error { return d.deleteW
 // deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
 func (h *hold) deleteWatched(ctx context.Context) error {
 	for {
-		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error { return h.deleteIfMine(ctx, tx) }, h.key)
+		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error {
+			return h.deleteIfMine(ctx, tx)
+		}, h.key)
 		if !errors.Is(err, redis.TxFailedErr) {
 			return h.releases(1, err)
 		}
@@ -176,7 +185,9 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 		return err
 	}
 	h.env.Steps.At(ctx, step.Looked)
-	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
+	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		return p.Del(ctx, h.key).Err()
+	})
 	return err
 }
 

@@ -18,9 +18,12 @@ import (
 func TestSetNXReleaseIsAtomic(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		rdb := testkit.Dial(t, b.server)
-		rdb.AddHook(before{"multi", func() { b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0) }})
+		rdb.AddHook(before{"multi", func() {
+			b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0)
+		}})
 		l := testkit.Must(kind(t, "setnx").New(lock.Env{Redis: rdb.Client, Key: b.keys.Lock}))(t)
-		if err := b.acquire(l).Release(t.Context()); !errors.Is(err, lock.ErrLost) || b.holder() != "another" {
+		err := b.acquire(l).Release(t.Context())
+		if !errors.Is(err, lock.ErrLost) || b.holder() != "another" {
 			t.Errorf("release: %v, want %v; then held by %q, want another", err, lock.ErrLost, b.holder())
 		}
 	})
@@ -29,24 +32,23 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 // The published code does not delete the token that it may have set: nobody
 // knows that it holds the lock.
 func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
-	t.Parallel()
-	for _, lockName := range []string{"setnx", "setnx-expire-naive", "setnx-expire"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				proxy := testkit.StartProxy(t, b.server)
-				w := b.worker(lockName, setting{through: proxy.Server()})
-				proxy.LoseReply("setnx")
-				if _, err := w.Acquire(t.Context(), name); err == nil || b.ttl() != endless {
-					t.Errorf("acquisition: %v; then the lock has the TTL %s, want none", err, b.ttl())
-				}
-				_, err := w.Try(t.Context(), name)
-				wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
-				if repairs := lockName == "setnx-expire"; repairs != (b.ttl() > 0) {
-					t.Errorf("then it has the TTL %s", b.ttl())
-				}
-			})
-		})
-	}
+	all := []string{"setnx", "setnx-expire-naive", "setnx-expire"}
+	eachNamed(t, all, func(t *testing.T, b *bench, lockName string) {
+		proxy := testkit.StartProxy(t, b.server)
+		w := b.worker(lockName, setting{through: proxy.Server()})
+
+		proxy.LoseReply("setnx")
+		if _, err := w.Acquire(t.Context(), name); err == nil || b.ttl() != endless {
+			t.Errorf("acquisition: %v; then the lock has the TTL %s, want none", err, b.ttl())
+		}
+
+		_, err := w.Try(t.Context(), name)
+		wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
+
+		if repairs := lockName == "setnx-expire"; repairs != (b.ttl() > 0) {
+			t.Errorf("then it has the TTL %s", b.ttl())
+		}
+	})
 }
 
 // The version without and the one with an expiry, mixed on one name: a waiter of the
@@ -63,6 +65,7 @@ func TestSetNXMixedWithAnExpiry(t *testing.T) {
 				wants(t, "Try of a held lock", err, lock.ErrHeld)
 			}
 		})}))
+
 		wants(t, "the release that was aborted", lease.Release(t.Context()), nil)
 		if looks != 2 {
 			t.Errorf("the release looked %d times whose the lock is, want 2", looks)
@@ -96,7 +99,9 @@ var released = param.Values{"lost-reply": "released"}
 func (b *bench) diesHalfway(lockName string) {
 	b.Helper()
 	var dying *worker
-	dying = b.worker(lockName, setting{steps: whenever(step.Half, func() { _ = dying.conn.Close() })})
+	dying = b.worker(lockName, setting{steps: whenever(step.Half, func() {
+		_ = dying.conn.Close()
+	})})
 	if _, err := dying.Try(b.Context(), name); err == nil {
 		b.Fatal("a dead worker took the lock")
 	}
@@ -119,15 +124,18 @@ func TestSetNXExpireNaiveIsHeldForGoodByWhoDiesHalfway(t *testing.T) {
 
 // As the articles have it: value 1, and a DEL by whoever was holder once.
 func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
+
 	eachServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("setnx-expire-naive", setting{params: param.Values{"release": "del"}})
 		if w.Promises().OwnerRelease {
 			t.Errorf("it promises %+v", w.Promises())
 		}
+
 		late := b.try(w)
 		if b.holder() != "1" {
 			t.Errorf("the key holds %q, want 1", b.holder())
 		}
+
 		b.expire()
 		next := b.try(b.worker("setnx-expire-naive", setting{params: param.Values{"release": "del"}}))
 		wants(t, "the late release", late.Release(t.Context()), nil)
@@ -139,23 +147,21 @@ func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 // EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes
 // the lock that was just taken.
 func TestSetNXExpireInWholeSeconds(t *testing.T) {
-	t.Parallel()
-	for _, lockName := range []string{"setnx-expire-naive", "setnx-expire"} {
-		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				w := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "999ms"}})
-				first := b.try(w)
-				second := b.try(w) // beside the first
-				wants(t, "release", first.Release(t.Context()), lock.ErrLost)
-				wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
-				long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
-				b.try(long)
-				if b.ttl() > time.Minute || b.ttl() < time.Second {
-					t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
-				}
-			})
-		})
-	}
+	expiring := []string{"setnx-expire-naive", "setnx-expire"}
+	eachNamed(t, expiring, func(t *testing.T, b *bench, lockName string) {
+		w := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "999ms"}})
+		first := b.try(w)
+		second := b.try(w) // beside the first
+
+		wants(t, "release", first.Release(t.Context()), lock.ErrLost)
+		wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
+
+		long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
+		b.try(long)
+		if b.ttl() > time.Minute || b.ttl() < time.Second {
+			t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
+		}
+	})
 }
 
 // The server has given the lock away when it refuses to let it expire.
@@ -221,13 +227,19 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 	t.Parallel()
 	const waiters, pause = 8, 300 * time.Millisecond
 	b := newBench(t, testkit.Local(t))
-	dies := func() { b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err()) }
+	dies := func() {
+		b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
+	}
+
 	sent := make(chan time.Time, waiters)
 	var all []*worker
 	for range waiters {
-		observe := whenever(step.Looked, func() { sent <- time.Now() })
+		observe := whenever(step.Looked, func() {
+			sent <- time.Now()
+		})
 		all = append(all, b.worker("setnx-expire", setting{steps: observe}))
 	}
+
 	var most time.Duration
 	for range 20 {
 		dies()
@@ -235,23 +247,28 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 		for _, w := range all {
 			waiting.Go(func() { _, _ = w.Try(t.Context(), name) })
 		}
+
 		waiting.Wait()
 		first := <-sent
 		for range len(sent) {
 			most = max(most, (<-sent).Sub(first))
 		}
 	}
+
 	dies()
 	gate := step.Hold(step.Looked)
 	paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
 	_, _ = all[0].Try(t.Context(), name)
 	due := time.Now().Add(b.ttl())
+
 	time.Sleep(pause)
 	gate.Open()
 	wants(t, "the paused Try", (<-paused).err, lock.ErrHeld)
+
 	left := b.ttl()
 	moved := time.Now().Add(left).Sub(due)
-	t.Logf("%d that run moved it by %s at most; one that was paused for %s, by %s", waiters, most, pause, moved)
+	t.Logf("%d that run moved it by %s at most; one that was paused for %s, by %s",
+		waiters, most, pause, moved)
 	if most > 5*time.Second || moved < pause-10*time.Millisecond {
 		t.Error("the first moved it by too much, or the other by too little")
 	}
@@ -268,13 +285,17 @@ func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
 		t.Run(repair, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, testkit.Local(t))
-			w := b.worker("setnx-expire", setting{params: param.Values{"ttl": "1s", "timeout": "3s", "repair": repair}})
+			w := b.worker("setnx-expire", setting{params: param.Values{
+				"ttl": "1s", "timeout": "3s", "repair": repair,
+			}})
+
 			b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
 			_, err := w.Try(t.Context(), name)
 			wants(t, "Try", err, lock.ErrHeld)
 			if (b.ttl() == endless) != want.endless || w.Promises().SurvivesCrash == want.endures {
 				t.Errorf("a lock without a TTL has the TTL %s then; promises: %+v", b.ttl(), w.Promises())
 			}
+
 			endures := !want.endures
 			// a waiter that stands still repairs nothing
 			for try := 0; try < 5 && endures != want.endures; try++ {
@@ -283,6 +304,7 @@ func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
 				t.Logf("a TTL of 1 s, after 3 s at most: %v", err)
 				endures = errors.Is(err, lock.ErrTimeout)
 			}
+
 			if endures != want.endures {
 				t.Errorf("Acquire: %v", err)
 			}
@@ -296,7 +318,9 @@ func TestSetNXExpireByScriptIsNeverHalfTaken(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		half := 0
 		taking := setting{
-			steps:  whenever(step.Half, func() { half++ }),
+			steps: whenever(step.Half, func() {
+				half++
+			}),
 			params: param.Values{"take": "script", "ttl": "1h0m0s"},
 		}
 		lease := b.try(b.worker("setnx-expire-naive", taking))

@@ -39,15 +39,19 @@ func setPX() Kind {
 		Summary: "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:  "redis.io/commands/set",
 
-		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+		},
 		PromisesWith: func(v param.Values, p *Promises) {
 			p.ClockIndependent = !strings.HasSuffix(v.Text(expiryParam), "at") // pxat, exat
 		},
 		Params: []param.Param{
-			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, locking.LostReplyReleasedParam, PollParam, TimeoutParam,
+			TTLParam, expiryParam, getParam, releaseParam, ifEqParam,
+			locking.LostReplyReleasedParam, PollParam, TimeoutParam,
 		},
 		Check: func(v param.Values) error {
-			ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
+			ttl := v.Duration(TTLParam)
+			expiry := v.Text(expiryParam)
 			if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
 				return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
 			}
@@ -141,7 +145,8 @@ func (l setPXLock) take(ctx context.Context) (bool, error) {
 	case errors.Is(err, redis.Nil): // with GET that is what was there before: nothing, and it is set
 		return true, nil
 	case redis.HasErrorPrefix(err, "syntax"):
-		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
+		return false, fmt.Errorf(
+			"get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	}
 	// What was there before is its own token if the command was sent twice.
 	return err == nil && cmd.Val() == l.token, err

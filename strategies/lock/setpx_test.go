@@ -34,19 +34,18 @@ func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
 // A time of a fast clock holds the lock for too long, and a duration does not
 // depend on the clock.
 func TestSetPXFastClock(t *testing.T) {
-	t.Parallel()
-	for expiry, relative := range map[string]bool{"px": true, "ex": true, "pxat": false, "exat": false} {
-		t.Run(expiry, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				w := b.worker("set-px", setting{now: showing(time.Now().Add(hour)), params: param.Values{"expiry": expiry}})
-				b.try(w)
-				ttl, independent := b.ttl(), w.Promises().ClockIndependent
-				if ttl < time.Second || relative != (ttl <= 10*time.Second) || relative != independent {
-					t.Errorf("it expires in %s; clock-independent: %v", ttl, independent)
-				}
-			})
+	relatives := map[string]bool{"px": true, "ex": true, "pxat": false, "exat": false}
+	eachCase(t, relatives, func(t *testing.T, b *bench, expiry string, relative bool) {
+		w := b.worker("set-px", setting{
+			now: showing(time.Now().Add(hour)), params: param.Values{"expiry": expiry},
 		})
-	}
+		b.try(w)
+		ttl := b.ttl()
+		independent := w.Promises().ClockIndependent
+		if ttl < time.Second || relative != (ttl <= 10*time.Second) || relative != independent {
+			t.Errorf("it expires in %s; clock-independent: %v", ttl, independent)
+		}
+	})
 }
 
 // asksTwice makes a client send SET again after its reply was lost, as libraries do
@@ -65,24 +64,23 @@ func (asksTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestSetPXKnowsItsOwnTokenIfItAsksForIt(t *testing.T) {
-	t.Parallel()
-	for get, want := range map[string]error{"off": lock.ErrHeld, "on": nil} {
-		t.Run(get, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				s := setting{params: param.Values{"get": get}}
-				w := b.worker("set-px", s)
-				w.conn.AddHook(asksTwice{})
-				lease, err := w.Try(t.Context(), name)
-				wants(t, "Try that was sent twice", err, want)
-				_, err = b.worker("set-px", s).Try(t.Context(), name)
-				wants(t, "another's Try", err, lock.ErrHeld)
-				if lease != nil {
-					wants(t, "release", lease.Release(t.Context()), nil)
-					b.free()
-				}
-			})
-		})
-	}
+	wanted := map[string]error{"off": lock.ErrHeld, "on": nil}
+	eachCase(t, wanted, func(t *testing.T, b *bench, get string, want error) {
+		s := setting{params: param.Values{"get": get}}
+		w := b.worker("set-px", s)
+		w.conn.AddHook(asksTwice{})
+
+		lease, err := w.Try(t.Context(), name)
+		wants(t, "Try that was sent twice", err, want)
+
+		_, err = b.worker("set-px", s).Try(t.Context(), name)
+		wants(t, "another's Try", err, lock.ErrHeld)
+
+		if lease != nil {
+			wants(t, "release", lease.Release(t.Context()), nil)
+			b.free()
+		}
+	})
 }
 
 // A server older than 7.0 refuses NX and GET together, and the error says which
@@ -93,10 +91,16 @@ func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 	old, err := server.NewServer("127.0.0.1:0")
 	b.must(err)
 	t.Cleanup(old.Close)
-	b.must(old.Register("PING", func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") }))
-	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) { c.WriteError("ERR syntax error") }))
+	b.must(old.Register("PING", func(c *server.Peer, _ string, _ []string) {
+		c.WriteInline("PONG")
+	}))
+	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) {
+		c.WriteError("ERR syntax error")
+	}))
+
 	through := backend.NewServer(backend.OriginURL,
 		redisconn.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
+
 	w := b.worker("set-px", setting{through: through, params: param.Values{"get": "on"}})
 	_, err = w.Try(t.Context(), name)
 	if err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {

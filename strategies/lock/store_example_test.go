@@ -56,14 +56,20 @@ func Example_store() {
 		log.Fatal(err)
 	}
 	defer server.Close()
+
 	for _, way := range []struct {
 		name  string
 		store table
-	}{{"plain", table{}}, {"a column with the fence", table{fenced: true}}, {"a unique key", table{unique: true}}} {
+	}{
+		{"plain", table{}},
+		{"a column with the fence", table{fenced: true}},
+		{"a unique key", table{unique: true}},
+	} {
 		var fences []int64
 		for range 2 { // the second takes the lock when the first one's lease has run out
 			conn, locker := instance(ctx, server, "fenced", 10*time.Millisecond)
 			defer conn.Close()
+
 			lease, err := locker.Acquire(ctx, way.name)
 			if err != nil {
 				log.Fatal(err)
@@ -73,10 +79,13 @@ func Example_store() {
 			}
 			fences = append(fences, lease.Fence)
 		}
+
 		errSecond := way.store.write("second", fences[1])
 		errFirst := way.store.write("first", fences[0]) // it wakes
-		fmt.Printf("%s: second: %v, first: %v, sold %d times\n", way.name, errSecond, errFirst, len(way.store.orders))
+		fmt.Printf("%s: second: %v, first: %v, sold %d times\n",
+			way.name, errSecond, errFirst, len(way.store.orders))
 	}
+
 	// Output:
 	// plain: second: <nil>, first: <nil>, sold 2 times
 	// a column with the fence: second: <nil>, first: a later holder has been here, sold 1 times

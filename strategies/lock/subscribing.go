@@ -25,7 +25,9 @@ func subscribing(k Kind, begin newAcquisition) Kind {
 			process = &ProcessState{}
 			l.closers = append(l.closers, process)
 		}
-		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.NewClient) })
+		l.hub = Share(process, "subscription", func() *hub {
+			return newHub(l.env.NewClient)
+		})
 		return begin, nil
 	})
 }
@@ -69,7 +71,13 @@ type hub struct {
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+	return &hub{
+		dial:    dial,
+		ctx:     ctx,
+		cancel:  cancel,
+		changed: make(chan struct{}, 1),
+		waiters: map[string][]*waiter{},
+	}
 }
 
 // Close ends the subscription. No goroutine remains.
@@ -107,7 +115,9 @@ func (w *waiter) listen() {
 		return
 	}
 	w.listens = true
-	w.hub.start.Do(func() { w.hub.done.Go(w.hub.run) })
+	w.hub.start.Do(func() {
+		w.hub.done.Go(w.hub.run)
+	})
 	wire.Signal(w.hub.changed)
 }
 
@@ -117,7 +127,9 @@ func (w *waiter) leave(taken bool) {
 	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	rest := slices.DeleteFunc(h.waiters[w.channel], func(other *waiter) bool { return other == w })
+	rest := slices.DeleteFunc(h.waiters[w.channel], func(other *waiter) bool {
+		return other == w
+	})
 	h.waiters[w.channel] = rest
 	if len(rest) == 0 {
 		delete(h.waiters, w.channel)
@@ -216,8 +228,9 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
+	listens := func(w *waiter) bool { return w.listens }
 	for channel, waiters := range h.waiters {
-		if !subscribed[channel] && slices.ContainsFunc(waiters, func(w *waiter) bool { return w.listens }) {
+		if !subscribed[channel] && slices.ContainsFunc(waiters, listens) {
 			wanted = append(wanted, channel)
 			subscribed[channel] = true
 		}
@@ -235,6 +248,7 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 // session passes on the messages of one connection until it breaks. After
 // hubSilence it has to answer a PING.
 func (h *hub) session(rdb *redis.Client) {
+	// One goroutine reads, this one, and another subscribes and unsubscribes meanwhile.
 	ctx, cancel := context.WithCancel(h.ctx)
 	subscription := rdb.Subscribe(ctx)
 	var writer sync.WaitGroup

@@ -48,16 +48,21 @@ func TestHubWakesTheWaiterThatAMessageIsFor(t *testing.T) {
 // A waiter that was woken and gives up must not take the message with it.
 func TestHubPassesAMessageOn(t *testing.T) {
 	h := newHub(nil)
-	a, b, c := h.join("x", "a"), h.join("x", "b"), h.join("x", "c")
+	a := h.join("x", "a")
+	b := h.join("x", "b")
+	c := h.join("x", "c")
+
 	h.receive(&redis.Message{Channel: "x", Payload: freed})
 	a.leave(false)
 	if got := woken(b, c); got != "b" {
 		t.Errorf("a woken waiter left and %q was woken, want b", got)
 	}
+
 	b.leave(true)
 	if got := woken(c); got != "" {
 		t.Errorf("a waiter took the lock and woke %q", got)
 	}
+
 	c.leave(false)
 	if len(h.waiters) != 0 {
 		t.Errorf("nobody waits, and there are waiters at %d channels", len(h.waiters))
@@ -65,15 +70,21 @@ func TestHubPassesAMessageOn(t *testing.T) {
 }
 
 func TestHubListensOnlyWhereSomebodyWaits(t *testing.T) {
-	h := newHub(func(context.Context) (*redis.Client, error) { return nil, errors.New("no server") })
+	h := newHub(func(context.Context) (*redis.Client, error) {
+		return nil, errors.New("no server")
+	})
+
 	subscribed := map[string]bool{}
 	check := func(what string, wanted, unwanted int) {
 		t.Helper()
 		if w, u := h.difference(subscribed); len(w) != wanted || len(u) != unwanted {
-			t.Errorf("%s: subscribes to %v and unsubscribes from %v, want %d and %d", what, w, u, wanted, unwanted)
+			t.Errorf("%s: subscribes to %v and unsubscribes from %v, want %d and %d",
+				what, w, u, wanted, unwanted)
 		}
 	}
-	a, b := h.join("x", "a"), h.join("x", "b")
+
+	a := h.join("x", "a")
+	b := h.join("x", "b")
 	check("nobody waits yet", 0, 0)
 	a.listen()
 	check("one waits", 1, 0)
@@ -83,6 +94,7 @@ func TestHubListensOnlyWhereSomebodyWaits(t *testing.T) {
 	check("one has gone", 0, 0)
 	b.leave(true)
 	check("both have gone", 0, 1)
+
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}

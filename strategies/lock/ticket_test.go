@@ -51,8 +51,11 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 	t.Parallel()
 	for what, die := range map[string]func(*bench){
 		"in line": func(b *bench) {
-			lease, w := b.acquire(b.worker("ticket", setting{})), (*worker)(nil)
-			w = b.worker("ticket", setting{steps: whenever(step.Waiting, func() { _ = w.conn.Close() })})
+			lease := b.acquire(b.worker("ticket", setting{}))
+			var w *worker
+			w = b.worker("ticket", setting{steps: whenever(step.Waiting, func() {
+				_ = w.conn.Close()
+			})})
 			if _, err := w.Acquire(b.Context(), name); err == nil {
 				b.Error("a dead client took the lock")
 			}

@@ -76,7 +76,9 @@ func (l *locker) watched(h *hold) *Lease {
 // keepRenewing returns the lease renewed until it is released or lost. asked is when the
 // request that took the lock was sent. The lease of another entry is renewed separately,
 // because either may be released first.
-func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps step.Observer) *Lease {
+func keepRenewing(
+	lease *Lease, asked time.Time, every, ttl time.Duration, steps step.Observer) *Lease {
+
 	noticed, cancel := context.WithCancelCause(lease.Context())
 	if time.Since(asked) >= ttl { // the reply was so late that the lock may have expired
 		cancel(ErrLost)
@@ -104,10 +106,14 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 }
 
 // renewUntil renews a lease until noticed ends or the lock is lost.
-func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, ttl time.Duration, steps step.Observer) {
+func renewUntil(
+	noticed context.Context, lease *Lease, start time.Time, every, ttl time.Duration,
+	steps step.Observer,
+) {
 	valid := start.Add(ttl) // until then the lock is certainly held
-	tick, end := time.NewTimer(time.Until(start.Add(every))), time.NewTimer(time.Until(valid))
+	tick := time.NewTimer(time.Until(start.Add(every)))
 	defer tick.Stop()
+	end := time.NewTimer(time.Until(valid))
 	defer end.Stop()
 
 	for {

@@ -46,7 +46,9 @@ var often = param.Values{"renew": "5ms"}
 func eachWatched(t *testing.T, f func(t *testing.T, b *bench, lockName string)) {
 	for _, lockName := range []string{"set-px+watchdog", "reentrant+watchdog", "fenced+watchdog"} {
 		t.Run(lockName, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) { f(t, newBench(t, s), lockName) })
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				f(t, newBench(t, s), lockName)
+			})
 		})
 	}
 }
@@ -57,6 +59,7 @@ func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
 		renewals := counter{}
 		stuck := b.worker(lockName, setting{steps: renewals.observe, params: often})
 		lease := b.try(stuck)
+
 		for range 3 { // each time the TTL is as good as over
 			b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), 5*time.Second).Err())
 			b.renewals(&renewals, int(renewals.n.Load())+2) // the first may have been under way
@@ -64,11 +67,13 @@ func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
 				t.Errorf("it was not renewed: it expires in %s", ttl)
 			}
 		}
+
 		_, err := b.worker(lockName, setting{}).Try(t.Context(), name)
 		wants(t, "another's Try", err, lock.ErrHeld)
 		if err := lease.Context().Err(); err != nil || !stuck.Promises().NoticesLoss {
 			t.Errorf("the lease ended: %v; notices loss: %v", err, stuck.Promises().NoticesLoss)
 		}
+
 		wants(t, "release", lease.Release(t.Context()), nil)
 	})
 }
@@ -78,20 +83,25 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 		before := goleak.IgnoreCurrent()
 		renewals := counter{}
 		w := b.worker(lockName, setting{steps: renewals.observe, params: often})
+
 		lease := b.try(w)
 		b.renewals(&renewals, 1)
 		wants(t, "release", lease.Release(t.Context()), nil)
+
 		n := renewals.n.Load()
 		b.free()
+
 		if err := lease.Context().Err(); !errors.Is(err, context.Canceled) {
 			t.Errorf("the context of a released lease: %v, want %v", err, context.Canceled)
 		}
 		if cause := context.Cause(lease.Context()); errors.Is(cause, lock.ErrLost) {
 			t.Error("a released lease says that it was lost")
 		}
+
 		if w.Locker.(interface{ Close() error }).Close(); renewals.n.Load() != n {
 			t.Error("it was renewed after its release")
 		}
+
 		_ = w.conn.Close()
 		goleak.VerifyNone(t, before)
 	})
@@ -101,8 +111,9 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 // lock is given back.
 func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		renewing, waited := make(chan struct{}), atomic.Bool{}
-		lease := b.try(b.worker("set-px+watchdog", setting{params: often, steps: func(ctx context.Context, at step.Name) {
+		renewing := make(chan struct{})
+		waited := atomic.Bool{}
+		steps := func(ctx context.Context, at step.Name) {
 			if at != step.Renewed || waited.Load() {
 				return
 			}
@@ -115,7 +126,9 @@ func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
 				}
 			}
 			waited.Store(true)
-		}}))
+		}
+		lease := b.try(b.worker("set-px+watchdog", setting{params: often, steps: steps}))
+
 		<-renewing
 		wants(t, "release", lease.Release(t.Context()), nil)
 		if !waited.Load() {
@@ -129,12 +142,15 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, every = 60 * time.Millisecond, 5 * time.Millisecond
-		rdb, dials := answers(func(redis.Cmder) bool { return true }).client(), atomic.Int64{}
+		dials := atomic.Int64{}
+		rdb := answers(func(redis.Cmder) bool { return true }).client()
 		defer rdb.Close()
 		l, err := renewedKind(t, "set-px").New(lock.Env{
 			Redis:  rdb,
 			Params: param.Values{"ttl": ttl.String(), "renew": every.String()},
-			Key:    func(name string) string { return name },
+			Key: func(name string) string {
+				return name
+			},
 			NewClient: func(context.Context) (*redis.Client, error) {
 				dials.Add(1)
 				return nil, errNoServer
@@ -143,9 +159,11 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		start := time.Now()
 		lease := testkit.Must(l.Try(t.Context(), name))(t)
-		if held, n := ends(t, lease, start), dials.Load(); held != ttl || n < int64(ttl/every)-1 {
+		held := ends(t, lease, start)
+		if n := dials.Load(); held != ttl || n < int64(ttl/every)-1 {
 			t.Errorf("it gave up after %s and %d renewals, want %s and one each %s", held, n, ttl, every)
 		}
 		_ = lease.Release(t.Context()) // it is lost
@@ -155,7 +173,8 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 // Renewals do not wait for the worker's connection, and all of a worker's leases share one.
 func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		renewals, dials := counter{}, atomic.Int64{}
+		renewals := counter{}
+		dials := atomic.Int64{}
 		w := b.worker("set-px+watchdog", setting{
 			steps: renewals.observe, params: often,
 			dial: func(ctx context.Context) (*redis.Client, error) {
@@ -163,14 +182,17 @@ func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
 				return dialer(b.server)(ctx)
 			},
 		})
+
 		one, err := w.Try(t.Context(), "one")
 		b.must(err)
 		other, err := w.Try(t.Context(), "other")
 		b.must(err)
+
 		tx := w.conn.Conn() // the worker's only connection is taken
 		b.must(tx.Ping(t.Context()).Err())
 		b.renewals(&renewals, 4)
 		b.must(tx.Close())
+
 		wants(t, "release", one.Release(t.Context()), nil)
 		wants(t, "other release", other.Release(t.Context()), nil)
 		if dials.Load() != 1 {
@@ -210,27 +232,35 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 		for _, late := range []time.Duration{0, ttl - time.Millisecond, ttl + time.Second} {
 			t.Run(lockName+"/"+late.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					taking := true
-					l := answers(func(redis.Cmder) bool {
-						if taking {
-							time.Sleep(late)
-						}
-						return lockName != "queue" // whose script answers how long to wait
-					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
-					start := time.Now()
-					lease := testkit.Must(l.Try(t.Context(), name))(t)
-					taking = false
-					if late > ttl && lease.Context().Err() == nil {
-						t.Error("it holds a lock that had expired before the reply came")
-					}
-					if held, want := ends(t, lease, start), max(ttl, late); held != want {
-						t.Errorf("it ended %s after the request, want %s", held, want)
-					}
-					_ = lease.Release(t.Context())
+					takenLate(t, lockName, ttl, late)
 				})
 			})
 		}
 	}
+}
+
+// takenLate takes a lock whose reply is late, and checks when its lease ends.
+func takenLate(t *testing.T, lockName string, ttl, late time.Duration) {
+	taking := true
+	l := answers(func(redis.Cmder) bool {
+		if taking {
+			time.Sleep(late)
+		}
+		return lockName != "queue" // whose script answers how long to wait
+	}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
+
+	start := time.Now()
+	lease := testkit.Must(l.Try(t.Context(), name))(t)
+	taking = false
+
+	if late > ttl && lease.Context().Err() == nil {
+		t.Error("it holds a lock that had expired before the reply came")
+	}
+	held := ends(t, lease, start)
+	if want := max(ttl, late); held != want {
+		t.Errorf("it ended %s after the request, want %s", held, want)
+	}
+	_ = lease.Release(t.Context())
 }
 
 // What counts is the attempt that took the lock: others may have held it for
@@ -251,6 +281,7 @@ func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 					}
 					return attempts >= 20
 				}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
+
 				lease := testkit.Must(l.Acquire(t.Context(), name))(t)
 				if held := ends(t, lease, sent); held != ttl {
 					t.Errorf("it ended %s after the last request, want %s", held, ttl)

@@ -25,7 +25,9 @@ type workers struct {
 }
 
 func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
-	c := &workers{bench: b, kind: kind, process: &lock.ProcessState{}, params: params, through: b.server}
+	c := &workers{
+		bench: b, kind: kind, process: &lock.ProcessState{}, params: params, through: b.server,
+	}
 	b.Cleanup(func() {
 		if err := c.process.Close(); err != nil {
 			b.Errorf("closing the process: %v", err)
@@ -41,7 +43,9 @@ func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker 
 	return l
 }
 
-func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *redisconn.Conn) {
+func (c *workers) connected(
+	steps step.Observer, now func() time.Time) (lock.Locker, *redisconn.Conn) {
+
 	c.Helper()
 	l := c.open(c.kind, setting{
 		through: c.through, steps: steps, params: c.params, now: now, dial: c.dial, process: c.process,
@@ -69,7 +73,9 @@ func (c *workers) wait(ctx context.Context) *taking {
 // or ctx ends.
 func (c *workers) hold(ctx context.Context) *taking {
 	c.Helper()
-	return c.takes(func(l lock.Locker) (*lock.Lease, error) { return l.Acquire(ctx, name) })
+	return c.takes(func(l lock.Locker) (*lock.Lease, error) {
+		return l.Acquire(ctx, name)
+	})
 }
 
 // reads is hold for a reader, in a process of its own.
@@ -84,14 +90,17 @@ func (c *workers) takes(take func(lock.Locker) (*lock.Lease, error)) *taking {
 	c.Helper()
 	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
 	l := c.worker(w.waits.Observe, nil)
+
 	go func() {
 		defer close(w.done)
 		w.lease, w.err = take(l)
 	}()
+
 	c.Cleanup(func() {
 		w.waits.Open()
 		<-w.done
 	})
+
 	select {
 	case <-w.waits.Reached():
 	case <-w.done:
@@ -128,7 +137,8 @@ func (c *workers) waits(w *taking, what string) {
 func (c *workers) leavesNothing() {
 	c.Helper()
 	keys := c.kind.AllKeys(c.keys.Lock(name))
-	if n, err := c.conn.Exists(context.WithoutCancel(c.Context()), keys...).Result(); err != nil || n != 0 {
+	n, err := c.conn.Exists(context.WithoutCancel(c.Context()), keys...).Result()
+	if err != nil || n != 0 {
 		c.Errorf("%d of %q were left behind (%v)", n, keys, err)
 	}
 }

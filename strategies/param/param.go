@@ -132,7 +132,9 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 
 // Duration returns the value of a parameter made by Duration. It panics if p is
 // not such a parameter.
-func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
+func (v Values) Duration(p Param) time.Duration {
+	return parsed(v, p, "duration", time.ParseDuration)
+}
 
 // Count returns the value of a parameter made by Count. It panics if p is not such a
 // parameter, or is the word of Or.
@@ -141,7 +143,9 @@ func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi)
 // Fraction returns the value of a parameter made by Fraction. It panics if p is
 // not such a parameter.
 func (v Values) Fraction(p Param) float64 {
-	return parsed(v, p, "number", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+	return parsed(v, p, "number", func(text string) (float64, error) {
+		return strconv.ParseFloat(text, 64)
+	})
 }
 
 // Text returns the value of a parameter in normal form.

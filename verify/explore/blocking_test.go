@@ -39,26 +39,34 @@ func TestWaitsInTheServer(t *testing.T) {
 				return fmt.Sprint(found[0].Messages[0].Values, c.XRead(ctx, next).Err())
 			},
 			func(ctx context.Context, c *redisconn.Conn) string {
-				return fmt.Sprint(c.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"is", "free"}}).Err())
+				add := &redis.XAddArgs{Stream: "stream", Values: []string{"is", "free"}}
+				return fmt.Sprint(c.XAdd(ctx, add).Err())
 			},
 			"adds: <nil>, waits: map[is:free]redis: nil",
 		},
 	} {
 		p := Program{Name: waits, Subject: "test", LockServers: 1, Begin: func(*Server) *Trial {
 			var told []string
-			client := func(name string, after time.Duration, do func(context.Context, *redisconn.Conn) string) Client {
+			client := func(
+				name string, after time.Duration, do func(context.Context, *redisconn.Conn) string) Client {
+
 				return Client{name, connectedTo(0, func(ctx context.Context, c *redisconn.Conn) string {
 					time.Sleep(after)
 					told = append(told, name+": "+do(ctx, c))
 					return ""
 				})}
 			}
-			clients := []Client{client("waits", 0, test.waits), client("adds", 500*time.Millisecond, test.adds)}
+
+			clients := []Client{
+				client("waits", 0, test.waits),
+				client("adds", 500*time.Millisecond, test.adds),
+			}
 			return &Trial{Clients: clients, Judge: func(*Server) []verify.Violation {
 				all := strings.Join(told, ", ")
 				return planted(all != test.want, all)
 			}}
 		}}
+
 		r, err := searched(t, p, Bounds{})
 		if err != nil || len(r.Found) > 0 {
 			t.Error(waits, err, r)
@@ -76,10 +84,13 @@ func TestSelectedOutlastsARestart(t *testing.T) {
 			_ = one.Set(ctx, "first", "", 0).Err()
 			return fmt.Sprint(one.Set(ctx, "second", "", 0).Val())
 		})
+
 		return &Trial{Clients: []Client{{"A", sets}}, Judge: func(s *Server) []verify.Violation {
-			return planted(s.world.lockServer(0).Do("EXISTS", "second") != ":0\r\n", "it is in the first database")
+			exists := s.world.lockServer(0).Do("EXISTS", "second")
+			return planted(exists != ":0\r\n", "it is in the first database")
 		}}
 	}}
+
 	r, err := searched(t, p, Bounds{Faults: 1, Kinds: []Fault{Empty}})
 	if err != nil || len(r.Found) > 0 || r.Schedules < 2 {
 		t.Error(err, r)

@@ -82,6 +82,8 @@ func (e *explorer) inBubble(choose search.Chooser) (end ending) {
 // more, or nothing has happened for long: a bubble in which somebody waits for a real
 // socket does not end. The goroutines of such a bubble stay.
 func (e *explorer) await(done <-chan ending) ending {
+	// All this is real time, outside the bubble: whether it moves is seen by the count of steps,
+	// and whether it ever can by what its goroutines wait for.
 	const look = 20 * time.Millisecond
 	last := e.progress.Load()
 	for since := time.Now(); time.Since(since) <= e.silence; {
@@ -98,6 +100,8 @@ func (e *explorer) await(done <-chan ending) ending {
 		}
 		if waiting, where := e.heldUp(); where != "" {
 			e.waiting = waiting
+			// The first time it is played again, with each rest asking for mutexes: held over a
+			// request they are no deadlock, see settle.
 			if !e.mutexes {
 				e.mutexes = true
 				return ending{world: &world{}, err: search.ErrAgain}
@@ -106,6 +110,7 @@ func (e *explorer) await(done <-chan ending) ending {
 		}
 	}
 
+	// below 0, goThrough ends should it ever come back
 	e.progress.Store(math.MinInt64)
 	return ending{world: &world{}, err: fmt.Errorf("nothing has happened for %s of real time: "+
 		"a client is spinning, or dialled without the given dialer, so nothing can be concluded: %s",

@@ -32,7 +32,9 @@ func (s *Session) endCall(c *callContext) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	client := s.world.clients[s.client]
-	client.calls = slices.DeleteFunc(client.calls, func(other *callContext) bool { return other == c })
+	client.calls = slices.DeleteFunc(client.calls, func(other *callContext) bool {
+		return other == c
+	})
 	c.cancel()
 }
 
@@ -59,7 +61,9 @@ func (c *callContext) Err() error {
 func (c *callContext) Value(key any) any { return c.caller.Value(key) }
 
 // AfterFunc has package context start no goroutine for each context that is derived.
-func (c *callContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
+func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(c.Context, f)
+}
 
 // How calls end, in Choice.At of a Cancel: cancelled or by their deadline, and what becomes
 // of requests that wait on connections which the client then closes.

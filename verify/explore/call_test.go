@@ -29,9 +29,11 @@ func (g givenUp) program() Program {
 			_ = conn.Append(ctx, "shared", "!").Err()
 			return told
 		})
+
 		b := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			return fmt.Sprint(conn.Append(ctx, "shared", "b").Err())
 		})
+
 		return &Trial{
 			Clients: []Client{{Name: "A", Do: a}, {Name: "B", Do: b}},
 			State:   func() string { return told },
@@ -57,7 +59,9 @@ func (givenUp) serve(ctx context.Context, s *Session) string {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(s.ReplyTimeout())) // in memory
 	replied := make(chan error, 1)
-	go func() { replied <- appendsA(conn) }()
+	go func() {
+		replied <- appendsA(conn)
+	}()
 	select {
 	case err = <-replied:
 	case <-bounded.Done():
@@ -99,6 +103,7 @@ func TestCancel(t *testing.T) {
 		"woken: context deadline exceeded: ab!!": false,
 	} {
 		p := givenUp{must: must}.program()
+
 		b := Bounds{Preemptions: Unbounded, Faults: 1, Kinds: []Fault{Cancel}, Exhaustive: true}
 		r := Run(t, p, b)
 		if len(r.Found) > 0 != found {
@@ -107,6 +112,7 @@ func TestCancel(t *testing.T) {
 		if !r.Complete {
 			t.Errorf("%s: no fixpoint\n%s", must, r)
 		}
+
 		for _, f := range r.Found {
 			again, err := Replay(t.Context(), p, f.Token)
 			if err != nil || again.Diagram.String() != f.Diagram.String() {
@@ -126,7 +132,8 @@ func TestCancelNeedsACall(t *testing.T) {
 		t.Errorf("%d schedules, and %d without faults", r.Schedules, want.Schedules)
 	}
 
-	r = Run(t, givenUp{must: "context canceled: b!"}.program(), Bounds{Preemptions: Unbounded, Faults: 1})
+	b = Bounds{Preemptions: Unbounded, Faults: 1}
+	r = Run(t, givenUp{must: "context canceled: b!"}.program(), b)
 	if len(r.Found) > 0 || slices.Contains(Faults(), Cancel) {
 		t.Error(r)
 	}

@@ -34,7 +34,8 @@ func TestTokens(t *testing.T) {
 		harm    verify.Harm
 	}
 	played := map[kind]bool{}
-	for _, e := range slices.Concat(read(t, stored), read(t, redlockStored), read(t, twoFaultsStored)) {
+	all := slices.Concat(read(t, stored), read(t, redlockStored), read(t, twoFaultsStored))
+	for _, e := range all {
 		is := kind{program: e.Program, harm: e.Harm}
 		if e.Token == "" || played[is] && !explore.SearchesAll() {
 			continue
@@ -47,7 +48,8 @@ func TestTokens(t *testing.T) {
 		}
 		p, _ := programOf(t, subject, name)
 		f, err := explore.Replay(t.Context(), p, e.Token)
-		if shows := "Harm: " + e.Harm.String() + ": " + e.Shows; err != nil || !strings.Contains(f.Diagram.String(), shows) {
+		shows := "Harm: " + e.Harm.String() + ": " + e.Shows
+		if err != nil || !strings.Contains(f.Diagram.String(), shows) {
 			t.Errorf("%s: %v\n%s", e.Token, err, f.Diagram)
 		}
 	}
@@ -58,24 +60,33 @@ func TestTokens(t *testing.T) {
 func TestTableOfFaults(t *testing.T) {
 	text := testkit.Must(os.ReadFile("../../results/faults/faults.json"))(t)
 	table := testkit.Must(findings.ReadFaultTable(bytes.NewReader(text)))(t)
+
 	programs := map[string]string{
-		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
-		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",
-		"late-write": "one-item-long-leases",
+		"pause": "one-item", "pause-before-read": "one-item", "pause-in-release": "one-item",
+		"crash-holding": "one-item", "slow-work": "one-item", "expired-race": "one-item",
+		"restart-empty": "locks-apart",
+		"late-write":    "one-item-long-leases",
 	}
-	all, compared := read(t, stored), 0
+
+	all := read(t, stored)
+	compared := 0
 	for _, f := range table.Findings {
 		program := programs[f.Scenario]
-		is := func(e findings.Exploration) bool { return e.Scheme == f.Subject && e.Program == program }
+		is := func(e findings.Exploration) bool {
+			return e.Scheme == f.Subject && e.Program == program
+		}
 		i := slices.IndexFunc(all, is)
 		if program == "" || i < 0 || f.Harm == "" || f.Harm == verify.NoHarm {
 			continue
 		}
+
 		compared++
 		if all[i].Harm == "" {
-			t.Errorf("%s of %s: the table says %s, and nothing is found in %s", f.Scenario, f.Subject, f.Harm, program)
+			t.Errorf("%s of %s: the table says %s, and nothing is found in %s",
+				f.Scenario, f.Subject, f.Harm, program)
 		}
 	}
+
 	if compared < 50 {
 		t.Errorf("only %d harms of the table were compared", compared)
 	}

@@ -21,10 +21,13 @@ func (e *explorer) options(w *world) []search.Choice {
 			options = slices.Concat(options, w.wakes(1), e.arrivals(w, false))
 			options = append(options, e.within(w, w.stayLate())...)
 		}
-		return slices.Concat(options, e.within(w, w.laterBegins()), e.serverFaults(w), e.betweenRequests(w))
+		options = append(options, e.within(w, w.laterBegins())...)
+		return slices.Concat(options, e.serverFaults(w), e.betweenRequests(w))
 	}
 
-	waitsForTimer := func(c *client) bool { return c.alive() && c.paused.IsZero() }
+	waitsForTimer := func(c *client) bool {
+		return c.alive() && c.paused.IsZero()
+	}
 	timers := slices.ContainsFunc(w.clients, waitsForTimer)
 	options = slices.Concat(w.wakes(1), e.arrivals(w, !timers))
 	if (len(options) > 0 || w.anyDelayed()) && timers {
@@ -39,9 +42,12 @@ func (e *explorer) options(w *world) []search.Choice {
 // clients, and one client at least begins at once.
 func (w *world) laterBegins() (options []search.Choice) {
 	isAnother := func(c search.Choice) bool { return c.What != search.Later }
-	if !w.program.BeginsLater || slices.ContainsFunc(w.steps, isAnother) || len(w.steps)+1 >= len(w.clients) {
+	begun := slices.ContainsFunc(w.steps, isAnother)
+	allButOne := len(w.steps)+1 >= len(w.clients) // begin later already
+	if !w.program.BeginsLater || begun || allButOne {
 		return nil
 	}
+
 	first := 0
 	if n := len(w.steps); n > 0 {
 		first = w.steps[n-1].N + 1
@@ -61,10 +67,11 @@ func (e *explorer) betweenRequests(w *world) []search.Choice {
 // choice then, that time passes comes first.
 func (e *explorer) inQuiet(w *world, others []search.Choice) []search.Choice {
 	faults := e.betweenRequests(w)
-	nothingWill := !time.Now().Before(w.last.Add(patience)) || !slices.ContainsFunc(w.clients, (*client).alive)
-	if len(faults) == 0 || nothingWill {
+	isOver := !time.Now().Before(w.last.Add(patience))
+	if len(faults) == 0 || isOver || !slices.ContainsFunc(w.clients, (*client).alive) {
 		return nil
 	}
+
 	if len(others) == 0 {
 		quiet := search.Choice{What: search.TimePass, At: search.Quiet}
 		return append([]search.Choice{quiet}, faults...)
@@ -106,7 +113,9 @@ func (e *explorer) within(w *world, options []search.Choice) []search.Choice {
 	if w.preemptions < e.bounds.Preemptions {
 		return options
 	}
-	kept := slices.DeleteFunc(options, func(c search.Choice) bool { return c.Preempt })
+	kept := slices.DeleteFunc(options, func(c search.Choice) bool {
+		return c.Preempt
+	})
 	e.withheld = e.withheld || len(kept) < len(options)
 	return kept
 }
@@ -118,6 +127,7 @@ func (e *explorer) within(w *world, options []search.Choice) []search.Choice {
 func (e *explorer) withFaults(
 	w *world, options []search.Choice, r *request, deliver search.Choice) []search.Choice {
 
+	// A fault takes the place of the delivery: it costs the same preemption, if any.
 	options = append(options, deliver)
 	instead := func(what string, at int) {
 		other := deliver
@@ -125,7 +135,8 @@ func (e *explorer) withFaults(
 		other.At = at
 		options = append(options, other)
 	}
-	if r.rest {
+
+	if r.rest { // of a request that was split: it may never come
 		instead(search.CutShort, deliver.At)
 	}
 	for _, fault := range []Fault{Pause, Die, Lose, Late, Drop} {
@@ -195,8 +206,11 @@ func (e *explorer) idleBreaks(w *world) (options []search.Choice) {
 
 // isIdle reports whether nothing is asked over the connection.
 func (c *conn) isIdle() bool {
-	isAsked := func(p *parked) bool { return p.conn == c }
-	return !c.Broken() && len(c.waiting) == 0 && !c.held && !c.deaf && !slices.ContainsFunc(c.server.parked, isAsked)
+	isAsked := func(p *parked) bool {
+		return p.conn == c
+	}
+	return !c.Broken() && len(c.waiting) == 0 && !c.held && !c.deaf &&
+		!slices.ContainsFunc(c.server.parked, isAsked)
 }
 
 // mayStrike reports whether one more fault of a kind may happen.
@@ -204,7 +218,9 @@ func (e *explorer) mayStrike(w *world, fault Fault) bool {
 	if w.faults >= e.bounds.Faults || !slices.Contains(e.bounds.Kinds, fault) {
 		return false
 	}
-	struck := func(c search.Choice) bool { return c.What == string(fault) }
+	struck := func(c search.Choice) bool {
+		return c.What == string(fault)
+	}
 	return !e.bounds.Once || !slices.ContainsFunc(w.steps, struck)
 }
 
@@ -224,7 +240,9 @@ func (w *world) wakes(leases time.Duration) (options []search.Choice) {
 // wait for any number of its polls.
 func (w *world) stayLate() (options []search.Choice) {
 	for i, c := range w.clients {
-		isAwaited := func(r *request) bool { return r.client == i && r.gaveUp.IsZero() }
+		isAwaited := func(r *request) bool {
+			return r.client == i && r.gaveUp.IsZero()
+		}
 		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, isAwaited) {
 			options = append(options, search.Choice{What: search.TimePass, N: i, At: 1, Preempt: true})
 		}

@@ -26,19 +26,25 @@ func drifts(name string) bool {
 // machine that is too busy for the gaps of a schedule gets another try.
 func TestRealRedis(t *testing.T) {
 	testkit.Local(t) // without one nothing is searched either
-	names, schedules := []string{
-		"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused", "set-px:after-unknown=kill",
-	}, 3
-	if explore.SearchesAll() {
-		names, schedules = fault.SchemeNames(catalogue.Full()), 20
+	schedules := 3
+	names := []string{
+		"watch", "set-px", "set-px:fencing=token",
+		"redislock", "set-px:write=fused", "set-px:after-unknown=kill",
 	}
-	is, one := read(t, stored), suite.Markets()[0]
+	if explore.SearchesAll() {
+		schedules = 20
+		names = fault.SchemeNames(catalogue.Full())
+	}
+
+	is := read(t, stored)
+	one := suite.Markets()[0]
 	for _, name := range names {
 		scheme := testkit.Must(fault.SchemeOf(catalogue.Full(), name))(t)
 		spec, err := one.Spec(catalogue.Full(), scheme.Spec.String())
 		if err != nil || drifts(name) { // its lock needs other servers, or time is the server's
 			continue
 		}
+
 		p := one.Program(spec.String(), spec.OpenFor)
 		all, err := explore.PlayedOf(t, p, schedules,
 			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
@@ -47,12 +53,17 @@ func TestRealRedis(t *testing.T) {
 			late, err = playedLate(t, scheme, schedules/4)
 			all = append(all, late...)
 		}
+
 		if err != nil {
-			if !slices.ContainsFunc(is, func(e findings.Exploration) bool { return e.Scheme == name && e.Why == err.Error() }) {
+			stored := func(e findings.Exploration) bool {
+				return e.Scheme == name && e.Why == err.Error()
+			}
+			if !slices.ContainsFunc(is, stored) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
+
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testkit.Local(t)
@@ -74,15 +85,20 @@ func TestRealRedisStaysLate(t *testing.T) {
 	if !explore.SearchesAll() {
 		t.Skip("it waits for a time-out of 5 s: set MARKETSIM_EXPLORE")
 	}
+
 	all := read(t, stored)
-	i := slices.IndexFunc(all, func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item" })
+	i := slices.IndexFunc(all, func(e findings.Exploration) bool {
+		return e.Scheme == "setnx" && e.Program == "one-item"
+	})
 	subject, name, steps, err := search.ParseToken(all[i].Token)
 	if err != nil || !slices.Contains(steps, "t1-1") {
 		t.Fatalf("the token %s lets no request stay late: %v", all[i].Token, err)
 	}
+
 	p, _ := programOf(t, subject, name)
 	one := testkit.Must(explore.PlayedToken(t, p, all[i].Token))(t)
 	server := testkit.Local(t)
+
 	err = one.Real(t.Context(), server.Target)
 	for try := 0; try < 4 && err != nil; try++ {
 		err = one.Real(t.Context(), server.Target)
@@ -93,10 +109,14 @@ func TestRealRedisStaysLate(t *testing.T) {
 }
 
 // playedLate plays schedules with late requests, whose clients give up soon.
-func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.PlayedSchedule, error) {
+func playedLate(
+	t *testing.T, scheme fault.Scheme, schedules int) ([]explore.PlayedSchedule, error) {
+
 	t.Helper()
 	markets := suite.Markets()
-	i := slices.IndexFunc(markets, func(m suite.Market) bool { return m.Name == "one-item-long-leases" })
+	i := slices.IndexFunc(markets, func(m suite.Market) bool {
+		return m.Name == "one-item-long-leases"
+	})
 	spec, err := markets[i].Spec(catalogue.Full(), scheme.Spec.String())
 	if err != nil {
 		return nil, err

@@ -22,11 +22,14 @@ type use func(ctx context.Context, rdb *redis.Conn, client int) string
 func inDatabase(database int, use use, all ends) Program {
 	return Program{Name: "uses", Subject: "own", LockServers: 1, Begin: func(*Server) *Trial {
 		told := make([]string, 2)
-		trial := &Trial{State: func() string { return "" }, Judge: func(s *Server) []verify.Violation {
-			held, number := s.world.lockServer(0).held(), fmt.Sprintf("database %d\n", database)
+		trial := &Trial{State: func() string { return "" }}
+		trial.Judge = func(s *Server) []verify.Violation {
+			held := s.world.lockServer(0).held()
+			number := fmt.Sprintf("database %d\n", database)
 			all[strings.ReplaceAll(held, number, "database 0\n")+strings.Join(told, "; ")] = true
 			return nil
-		}}
+		}
+
 		for i := range told {
 			do := func(ctx context.Context, s *Session) string {
 				rdb := redis.NewClient(&redis.Options{
@@ -39,6 +42,7 @@ func inDatabase(database int, use use, all ends) Program {
 				defer rdb.Close()
 				conn := rdb.Conn()
 				defer conn.Close()
+
 				told[i] = use(ctx, conn, i)
 				return told[i]
 			}
@@ -65,9 +69,12 @@ func TestEveryDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := test.Bounds
 			b.Exhaustive = true
-			want, got := ends{}, ends{}
+
+			want := ends{}
 			first := Run(t, inDatabase(0, test.use, want), b)
+			got := ends{}
 			other := Run(t, inDatabase(3, test.use, got), b)
+
 			if end := differ(want, got); end != "" {
 				t.Errorf("only in database 0: %t, only in database 3: %t\n%s", want[end], got[end], end)
 			}
@@ -146,6 +153,7 @@ func TestToSelectTouchesNothing(t *testing.T) {
 				told[0] = fmt.Sprint(err)
 				return told[0]
 			})
+
 			selects := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 				_ = conn.Set(ctx, "key", "same", 0).Err()
 				told[1] = conn.Get(ctx, "watched").String()
@@ -154,6 +162,7 @@ func TestToSelectTouchesNothing(t *testing.T) {
 				told[1] += conn.Get(ctx, "executed").String()
 				return told[1]
 			})
+
 			return &Trial{
 				Clients: []Client{{"A", watches}, {"B", selects}},
 				State:   func() string { return "" },
@@ -163,10 +172,13 @@ func TestToSelectTouchesNothing(t *testing.T) {
 				},
 			}
 		}}
+
 		Run(t, p, Bounds{Preemptions: 4, Exhaustive: true, Unmerged: unmerged})
 		return all
 	}
-	want, got := endings(true), endings(false)
+
+	want := endings(true)
+	got := endings(false)
 	if end := differ(want, got); end != "" {
 		t.Errorf("only with merged states %t, only without %t: %s", got[end], want[end], end)
 	}

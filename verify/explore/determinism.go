@@ -71,7 +71,8 @@ const (
 // order of maps.
 func (c *chance) without() (restore func()) {
 	const name = "GODEBUG"
-	debug, reader := os.Getenv(name), cryptorand.Reader
+	debug := os.Getenv(name)
+	reader := cryptorand.Reader
 	os.Setenv(name, "randseednop=0,tracebacklabels=1,"+debug)
 	c.tokens = &seeded{streams: map[string]*randv2.ChaCha8{}, names: map[unsafe.Pointer]string{}}
 	c.first = map[int64]int64{}

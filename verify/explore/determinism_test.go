@@ -28,9 +28,12 @@ func later(does func(context.Context, *Session, *redisconn.Conn) string) Program
 				return did
 			})(ctx, s)
 		}
+
 		return &Trial{
 			Clients: []Client{{"Alice", alice}, {"Bob", bob}},
-			Judge:   func(*Server) []verify.Violation { return planted(did != "", did) },
+			Judge: func(*Server) []verify.Violation {
+				return planted(did != "", did)
+			},
 		}
 	}}
 }
@@ -68,7 +71,8 @@ func TestWhoDrawsElsewhereEachTimeIsSeeded(t *testing.T) {
 		}
 	}
 	if schedules != mostSurprises+2 {
-		t.Errorf("%d schedules were played until one was not to be played again; want %d", schedules, mostSurprises+2)
+		t.Errorf("%d schedules were played until one was not to be played again; want %d",
+			schedules, mostSurprises+2)
 	}
 }
 
@@ -81,11 +85,13 @@ func TestFirstMutex(t *testing.T) {
 			return conn.Incr(ctx, "under the mutex").String()
 		})(ctx, s)
 	}
+
 	p := Program{Name: "mutex", Subject: "bob", Begin: func(*Server) *Trial {
 		waited := false
 		alice := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			return conn.Set(ctx, "alice", "came", 0).String()
 		})
+
 		bob := connectedWith(-1, func(ctx context.Context, s *Session, conn *redisconn.Conn) string {
 			var mu sync.Mutex
 			mu.Lock()
@@ -96,11 +102,15 @@ func TestFirstMutex(t *testing.T) {
 			}
 			return ""
 		})
+
 		return &Trial{
 			Clients: []Client{{"Alice", alice}, {"Bob", bob}},
-			Judge:   func(*Server) []verify.Violation { return planted(waited, "waited") },
+			Judge: func(*Server) []verify.Violation {
+				return planted(waited, "waited")
+			},
 		}
 	}}
+
 	r := Run(t, p, Bounds{Preemptions: 2, Exhaustive: true})
 	if len(r.Found) != 1 || r.Lost > 0 {
 		t.Error(r)

@@ -85,6 +85,8 @@ func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
 
+	// A pipeline has an arrow for each command. The reply, which comes to all at once, stands
+	// at the last.
 	for _, n := range w.events {
 		last := len(n.commands) - 1
 		for _, command := range n.commands[:max(0, last)] {

@@ -110,7 +110,7 @@ type Bounds struct {
 	Once        bool    // no kind of fault happens twice
 	Schedules   int     // how many are played at most; 0: 1,000,000
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
-	Unreduced   bool    // requests that conflict with no other client's are choices, too, and each late arrival
+	Unreduced   bool    // what conflicts with no other client's is a choice, too, and each late arrival
 	Unmerged    bool    // schedules are played to their ends, though an earlier one was in their state
 	// How long the search goes on at most, in real time; 0: as long as it takes. It ends after
 	// the schedule that is played then, and its Report says that it was stopped, and what is

@@ -98,16 +98,20 @@ func TestFinds(t *testing.T) {
 			if slices.Contains(takesLong, name) && !explore.SearchesAll() {
 				t.Skip("takes long: searched with MARKETSIM_EXPLORE=two")
 			}
+
 			p, m := programOf(t, want.spec, want.program)
 			b := explore.Bounds{Preemptions: max(1, want.preemptions), Faults: 1}
 			if len(m.Traders) > 2 {
 				b.Preemptions = 0 // harm comes without
 			}
+
 			r := explore.Run(t, p, b)
 			switch {
 			case want.preemptions < 0 && len(r.Found) > 0 || want.preemptions >= 0 && len(r.Found) == 0:
 				t.Error(r)
-			case len(r.Found) > 0 && (r.Found[0].Preemptions != want.preemptions || r.Found[0].Faults != want.faults):
+			case len(r.Found) > 0 &&
+				(r.Found[0].Preemptions != want.preemptions || r.Found[0].Faults != want.faults):
+
 				t.Errorf("want %d preemptions and %d faults\n%s", want.preemptions, want.faults, r)
 			default:
 				t.Log(r)

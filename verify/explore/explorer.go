@@ -80,7 +80,8 @@ func newExplorer(p Program, b Bounds) *explorer {
 func (e *explorer) search(ctx context.Context) (*Report, error) {
 	switch {
 	case e.bounds.Time < 0:
-		return e.report(search.Summary{}), fmt.Errorf("the time of a search is %s, and cannot be below 0", e.bounds.Time)
+		return e.report(search.Summary{}),
+			fmt.Errorf("the time of a search is %s, and cannot be below 0", e.bounds.Time)
 	case e.bounds.Time > 0:
 		within, cancel := context.WithTimeout(ctx, e.bounds.Time)
 		defer cancel()
@@ -194,13 +195,14 @@ const (
 // happens any more.
 func (e *explorer) goThrough(w *world, choose search.Chooser) error {
 	for {
+		// await sees that the schedule moves, and has made it negative if it waited too long
 		if e.progress.Add(1) < 0 {
 			return errors.New("the search has been given up meanwhile")
 		}
 
 		w.expire()
 		options := e.options(w)
-		if len(options) == 0 {
+		if len(options) == 0 { // only time can bring something
 			if w.hasEnded() || !w.wait(1) {
 				return nil
 			}
@@ -211,7 +213,7 @@ func (e *explorer) goThrough(w *world, choose search.Chooser) error {
 			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, "+
 				"or for too long; the last are %q", len(w.steps)+w.repeats, w.pending())
 		}
-		if e.isRepeat(w, options) {
+		if e.isRepeat(w, options) { // a client polls: no choice, or the search would not end
 			e.repeat(w, w.next(options[0].N))
 			continue
 		}

@@ -63,8 +63,10 @@ func TestStaysLate(t *testing.T) {
 func TestLateHoldsItsConnection(t *testing.T) {
 	overtaken := func(s *Server) []verify.Violation {
 		is := s.Do("GET", "shared")
-		return planted(strings.HasSuffix(is, "\n2\r\n") || strings.HasSuffix(is, "\n21\r\n"), "the second came first: "+is)
+		second := strings.HasSuffix(is, "\n2\r\n") || strings.HasSuffix(is, "\n21\r\n")
+		return planted(second, "the second came first: "+is)
 	}
+
 	p := Program{Name: "two", Subject: "letters", Begin: func(*Server) *Trial {
 		do := func(ctx context.Context, s *Session) string {
 			conn, err := s.Connect(ctx, "", "")
@@ -72,17 +74,20 @@ func TestLateHoldsItsConnection(t *testing.T) {
 				return err.Error()
 			}
 			defer conn.Close()
+
 			for _, digit := range []string{"1", "2"} {
 				_, err = io.WriteString(conn, "*3\r\n$6\r\nappend\r\n$6\r\nshared\r\n$1\r\n"+digit+"\r\n")
 				if err != nil {
 					return err.Error()
 				}
 			}
+
 			time.Sleep(time.Second)
 			return ""
 		}
 		return &Trial{Clients: []Client{{"A", do}}, Judge: overtaken}
 	}}
+
 	if r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{Late}}); len(r.Found) > 0 || r.Schedules < 3 {
 		t.Error(r)
 	}
@@ -119,6 +124,7 @@ func TestSplit(t *testing.T) {
 			t.Errorf("%s: want %d faults\n%s", never, faults, r)
 		}
 	}
+
 	cut := pipelined("")
 	began := cut.Begin
 	cut.Begin = func(s *Server) *Trial {
@@ -129,7 +135,9 @@ func TestSplit(t *testing.T) {
 		}
 		return trial
 	}
-	if r := Run(t, cut, Bounds{Faults: 1, Kinds: []Fault{Split}}); len(r.Found) != 1 || r.Found[0].Preemptions != 0 {
+
+	r := Run(t, cut, Bounds{Faults: 1, Kinds: []Fault{Split}})
+	if len(r.Found) != 1 || r.Found[0].Preemptions != 0 {
 		t.Errorf("a pipeline that is cut in the middle: %s", r)
 	}
 }
@@ -148,15 +156,18 @@ func TestClientsSendAgain(t *testing.T) {
 	for fault, want := range map[Fault]string{Lose: "AA", Drop: "A"} {
 		p := Program{Name: "again", Subject: "go-redis", Begin: func(*Server) *Trial {
 			do := func(ctx context.Context, s *Session) string {
-				rdb := redis.NewClient(&redis.Options{Dialer: s.Connect, MaxRetries: 1, DisableIdentity: true})
+				options := redis.Options{Dialer: s.Connect, MaxRetries: 1, DisableIdentity: true}
+				rdb := redis.NewClient(&options)
 				defer rdb.Close()
 				return rdb.Append(ctx, "shared", "A").String()
 			}
+
 			return &Trial{Clients: []Client{{"A", do}}, Judge: func(s *Server) []verify.Violation {
 				is := s.Do("GET", "shared")
 				return planted(strings.HasSuffix(is, "\n"+want+"\r\n"), is)
 			}}
 		}}
+
 		r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{fault}, Exhaustive: true})
 		if len(r.Found) != 1 || fault == Lose && r.Found[0].Faults != 1 {
 			t.Errorf("%s: %s", fault, r)
@@ -182,10 +193,12 @@ func TestClockSteps(t *testing.T) {
 					return ""
 				})(ctx, s)
 			}
+
 			return &Trial{Clients: []Client{{"A", do}}, Judge: func(*Server) []verify.Violation {
 				return planted(passed < 0, "time has gone back")
 			}}
 		}}
+
 		if r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{Clock}}); len(r.Found) != found {
 			t.Errorf("read: %t: %s", reads, r)
 		}
@@ -213,7 +226,8 @@ func reads(expiry time.Duration, servers int) Program {
 // Time and servers conflict with every request, also with one that conflicts
 // with no other client's.
 func TestFaultsAreNotReduced(t *testing.T) {
-	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease} {
+	strikes := map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease}
+	for fault, expiry := range strikes {
 		servers := 1
 		if fault == ServerClock {
 			servers = 3
@@ -234,16 +248,20 @@ func TestFaultsAreNotReduced(t *testing.T) {
 // data, nor a conflict of keys.
 func TestSeveralServers(t *testing.T) {
 	all := Bounds{Preemptions: 1, Faults: 1, Kinds: []Fault{Empty}, Exhaustive: true}
-	if r := Run(t, reads(0, 3), all); len(r.Found) != 1 || !strings.Contains(r.Found[0].Token, "empty3") {
+	r := Run(t, reads(0, 3), all)
+	if len(r.Found) != 1 || !strings.Contains(r.Found[0].Token, "empty3") {
 		t.Errorf("want harm where the third starts empty, and none elsewhere: %s", r)
 	}
+
 	p := Program{Name: "apart", Subject: "own", LockServers: 2, Begin: func(*Server) *Trial {
 		do := func(n int) Client {
-			return Client{"AB"[n : n+1], connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string {
+			return Client{"AB"[n : n+1], connectedTo(n, func(
+				ctx context.Context, conn *redisconn.Conn) string {
+
 				return fmt.Sprint(conn.Incr(ctx, "key").Err(), conn.Incr(ctx, "key").Err())
 			})}
 		}
-		return &Trial{Clients: []Client{do(0), do(1)}, Judge: func(*Server) []verify.Violation { return nil }}
+		return &Trial{Clients: []Client{do(0), do(1)}, Judge: noHarm}
 	}}
 	if r := Run(t, p, Bounds{Preemptions: 2}); r.Schedules != 1 {
 		t.Errorf("one key at two servers conflicts with itself: %s", r)
@@ -257,7 +275,8 @@ func TestOnce(t *testing.T) {
 	once.Once = true
 	two, one := Run(t, pushes(3, true, ""), twice), Run(t, pushes(3, true, ""), once)
 	twice.Faults = 1
-	if again := Run(t, pushes(3, true, ""), twice); one.Schedules != again.Schedules || two.Schedules <= one.Schedules {
+	again := Run(t, pushes(3, true, ""), twice)
+	if one.Schedules != again.Schedules || two.Schedules <= one.Schedules {
 		t.Errorf("%d schedules with two faults, %d with one of a kind, %d with one",
 			two.Schedules, one.Schedules, again.Schedules)
 	}
@@ -270,13 +289,17 @@ func TestIdleBreak(t *testing.T) {
 		p := script{clients: [][]op{{"get", "sleep", ops}, {"sleep-long", "publish"}}}
 		for kind, found := range map[Fault]bool{IdleBreak: true, Pause: false} {
 			b := Bounds{Preemptions: 1, Faults: 1, Kinds: []Fault{kind}, Exhaustive: true}
+
 			all, r, err := endsOf(t, p, b, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			isBroken := func(end string) bool { return strings.Contains(end, want) || strings.Contains(end, "reset") }
+			isBroken := func(end string) bool {
+				return strings.Contains(end, want) || strings.Contains(end, "reset")
+			}
 			if broken := slices.ContainsFunc(slices.Collect(maps.Keys(all)), isBroken); broken != found {
-				t.Errorf("%s, %s: %d ends, in one a connection is broken: %t\n%s", ops, kind, len(all), broken, r)
+				t.Errorf("%s, %s: %d ends, in one a connection is broken: %t\n%s",
+					ops, kind, len(all), broken, r)
 			}
 		}
 	}

@@ -80,7 +80,9 @@ func (w *world) do(c search.Choice, r *request) {
 	switch {
 	case c.What == search.Arrive:
 		r.held = false
-		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
+		w.late = slices.DeleteFunc(w.late, func(late *request) bool {
+			return late == r
+		})
 	case r != nil:
 		r.waiting = r.waiting[1:]
 	}
@@ -105,9 +107,11 @@ func latest(a, b time.Time) time.Time {
 
 // begins has what is drawn in the step that a choice makes follow from it.
 func (w *world) begins(c search.Choice, k kind) {
-	of, count := ofServer, int(time.Since(w.begin))
+	of := ofServer
+	count := int(time.Since(w.begin))
 	if k.turn || c.What == search.Arrive {
-		of, count = ofClient, w.clients[c.N].learned()
+		of = ofClient
+		count = w.clients[c.N].learned()
 	}
 	w.beginStep(of, c.N, count, c.What != search.Deliver)
 }
@@ -238,9 +242,11 @@ const (
 )
 
 func (w *world) stepClock(c search.Choice, _ *request) {
-	by, where := 2*w.program.Lease, "ahead"
+	by := 2 * w.program.Lease
+	where := "ahead"
 	if c.At == back {
-		by, where = -by, "back"
+		by = -by
+		where = "back"
 	}
 	w.clients[c.N].clock += by
 	does := fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())
@@ -269,13 +275,16 @@ func (w *world) restart(old *Server, lacks int) {
 		fresh.log = old.lag(fresh.redis, lacks)
 		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
 	}
+
 	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
 	fresh.forgot = true
 	fresh.scripts = map[string]bool{}
 	fresh.databases = old.databases
 	fresh.opaque = old.opaque
 	w.servers[old.number] = fresh
-	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
+		return r.server == old
+	})
 
 	for _, c := range w.conns() {
 		switch {
@@ -283,16 +292,22 @@ func (w *world) restart(old *Server, lacks int) {
 		case len(c.watch.keys) > 0 || c.subscribed:
 			c.cut()
 		default:
-			was := c.peer
-			fresh.serve(c)
-			c.peer.Resp3 = was.Resp3
-			// What was queued is lost, and not which database the connection has selected.
-			if n := backend.Selected(was); !c.queues {
-				c.peer.Ctx = was.Ctx
-			} else if n != 0 {
-				backend.Select(fresh.redis, c.peer, n)
-			}
+			fresh.adopt(c)
 		}
+	}
+}
+
+// adopt serves a connection of a server that this one replaces. What was queued is lost,
+// and not which database the connection has selected.
+func (s *Server) adopt(c *conn) {
+	was := c.peer
+	s.serve(c)
+	c.peer.Resp3 = was.Resp3
+
+	if n := backend.Selected(was); !c.queues {
+		c.peer.Ctx = was.Ctx
+	} else if n != 0 {
+		backend.Select(s.redis, c.peer, n)
 	}
 }
 

@@ -48,15 +48,22 @@ func (w *world) since(t time.Time) time.Duration {
 func (w *world) noteDraws() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
+	// Who may have drawn: only a client that was told something, or whose timer may have come,
+	// has run since the step began.
 	var moved []int
 	for i, c := range w.clients {
 		if c.learned() > w.learned[i] || w.timePassed && c.alive() {
 			moved = append(moved, i)
 		}
 	}
+
+	// Reads of crypto/rand are known by client, and draws from math/rand only altogether.
 	unknown := w.chance.drawn()
 	for _, reader := range w.chance.tokens.readers() {
-		i := slices.IndexFunc(w.trial.Clients, func(c Client) bool { return c.Name == reader })
+		i := slices.IndexFunc(w.trial.Clients, func(c Client) bool {
+			return c.Name == reader
+		})
 		if i >= 0 {
 			w.learns(i, "reads from %d", w.chance.step.seed)
 		}

@@ -83,7 +83,8 @@ var dataCommands = strings.Fields(`
 	get set setnx setex psetex getset getdel getex mget mset append strlen incr incrby decr decrby
 	hget hmget hgetall hexists hlen hset hsetnx hincrby hdel
 	lindex llen lrange lpush rpush lpop rpop lrem lset ltrim
-	scard sismember smembers sadd srem zcard zscore zrank zrange zrangebyscore zadd zrem zremrangebyscore`)
+	scard sismember smembers sadd srem
+	zcard zscore zrank zrange zrangebyscore zadd zrem zremrangebyscore`)
 
 // comesToNothing reports whether a late request of an Observed program, whose client has given
 // up, would change nothing if it came to its server now. It may say no where nobody knows.
@@ -168,7 +169,8 @@ func copyTo(m *miniredis.Miniredis, s *Server) bool {
 	m.FlushAll()
 	m.ClockTTL(true) // from now on: the last schedule had another clock
 	for _, n := range s.used() {
-		from, to := s.redis.DB(n), m.DB(n)
+		from := s.redis.DB(n)
+		to := m.DB(n)
 		for _, key := range from.Keys() {
 			if !copyValue(to, from, key) {
 				return false
@@ -187,23 +189,28 @@ func copyValue(to, from *miniredis.RedisDB, key string) bool {
 	case "string":
 		value, _ := from.Get(key)
 		_ = to.Set(key, value)
+
 	case "hash":
 		fields, _ := from.HKeys(key)
 		for _, field := range fields {
 			to.HSet(key, field, from.HGet(key, field))
 		}
+
 	case "list":
 		values, _ := from.List(key)
 		_, _ = to.Push(key, values...)
+
 	case "set":
 		members, _ := from.Members(key)
 		_, _ = to.SetAdd(key, members...)
+
 	case "zset":
 		scores, _ := from.SortedSet(key)
 		for member, score := range scores {
 			_, _ = to.ZAdd(key, score, member)
 		}
-	default:
+
+	default: // of a stream or a HyperLogLog not all can be read
 		return false
 	}
 	return true

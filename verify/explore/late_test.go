@@ -39,7 +39,8 @@ func TestLateRequestsThatComeToNothing(t *testing.T) {
 		if n < len(planted) {
 			p = planted[n]
 		}
-		b.Preemptions, b.Faults = min(b.Preemptions, 2), 1
+		b.Preemptions = min(b.Preemptions, 2)
+		b.Faults = 1
 		b.Kinds = []Fault{Late}
 
 		want, every, err := lateEnds(p, b, true)
@@ -52,8 +53,10 @@ func TestLateRequestsThatComeToNothing(t *testing.T) {
 			t.Fatalf("%v: %v", p, err)
 		}
 		fewer += every.Schedules - once.Schedules
+
 		if end := differ(want, got); end != "" {
-			t.Fatalf("%v: only with arrivals left out %t, only with all of them %t:\n%s", p, got[end], want[end], end)
+			t.Fatalf("%v: only with arrivals left out %t, only with all of them %t:\n%s",
+				p, got[end], want[end], end)
 		}
 	}
 	if fewer <= 0 {
@@ -73,7 +76,9 @@ func TestLateRequestsBeforeOnesOwn(t *testing.T) {
 		}
 
 		// The other client's request, where it waits for as long as the late one, times out, too.
-		maps.DeleteFunc(all, func(end string, _ bool) bool { return strings.Count(end, "timeout") > 1 })
+		maps.DeleteFunc(all, func(end string, _ bool) bool {
+			return strings.Count(end, "timeout") > 1
+		})
 		return all
 	}
 
@@ -95,15 +100,19 @@ func TestCopiesOfServers(t *testing.T) {
 		_, _ = db.ZAdd("zset", 1.5, "member")
 		return db
 	}
-	m, other := backend.Memory(), backend.Memory()
+
+	m := backend.Memory()
+	other := backend.Memory()
 	_ = other.Set("from", "before")
 	of := &Server{redis: m, databases: map[int]bool{0: true, 1: true}}
 	db := fill(m)
 	copied := &Server{redis: other, databases: of.databases}
+
 	m.ClockTTL(false)
 	if !copyTo(other, of) {
 		t.Fatal("it is not copied")
 	}
+
 	other.ClockTTL(false)
 	db.SetTTL("text", time.Minute)
 	other.DB(1).SetTTL("text", other.DB(1).TTL("text").Round(time.Second))

@@ -25,7 +25,8 @@ import (
 type op string
 
 var ops = []op{
-	"get", "append", "set-nx", "set-px", "delete", "watch", "exec", "blpop", "rpush", "publish", "subscribe",
+	"get", "append", "set-nx", "set-px", "delete", "watch", "exec",
+	"blpop", "rpush", "publish", "subscribe",
 	"sleep", "jitter", "script", "side", "clock", "token", "call",
 }
 
@@ -39,7 +40,8 @@ type script struct {
 
 func drawScript(t *rapid.T) (p script) {
 	for i := range 2 {
-		p.clients = append(p.clients, rapid.SliceOfN(rapid.SampledFrom(ops), 1, 3).Draw(t, strconv.Itoa(i)))
+		drawn := rapid.SliceOfN(rapid.SampledFrom(ops), 1, 3).Draw(t, strconv.Itoa(i))
+		p.clients = append(p.clients, drawn)
 	}
 	p.later = rapid.Bool().Draw(t, "later")
 	return p
@@ -52,7 +54,8 @@ type ends map[string]bool
 // program notes how each schedule ends.
 func (p script) program(all ends) Program {
 	return Program{
-		Name: "ops", Subject: "own", Lease: 100 * time.Millisecond, Observed: p.observed, LockServers: p.locks,
+		Name: "ops", Subject: "own", Lease: 100 * time.Millisecond,
+		Observed: p.observed, LockServers: p.locks,
 		BeginsLater: p.later,
 		Begin: func(*Server) *Trial {
 			shared := ""
@@ -62,31 +65,44 @@ func (p script) program(all ends) Program {
 				all[s.world.lockServer(0).held()+shared+strings.Join(told, "; ")] = true
 				return nil
 			}
-			for i, do := range p.clients {
+
+			for i, ops := range p.clients {
 				name := string(rune('A' + i))
-				trial.Clients = append(trial.Clients, Client{Name: name, Do: connectedWith(p.locks-1, func(
+				do := connectedWith(p.locks-1, func(
 					ctx context.Context, s *Session, conn *redisconn.Conn) string {
-					c := scripted{Session: s, conn: conn, name: name, shared: &shared}
-					for _, op := range do {
-						answer := c.do(ctx, op)
-						if s.Died() { // its connections have broken and its calls have ended, in any order
-							break
-						}
-						told[i] += answer + " "
-					}
+
+					c := &scripted{Session: s, conn: conn, name: name, shared: &shared}
+					c.doAll(ctx, ops, &told[i])
 					return told[i]
-				})})
+				})
+				trial.Clients = append(trial.Clients, Client{Name: name, Do: do})
 			}
+
 			return trial
 		},
 	}
 }
 
+// doAll does ops, and adds to told what the client was told of each.
+func (c *scripted) doAll(ctx context.Context, ops []op, told *string) {
+	for _, op := range ops {
+		answer := c.do(ctx, op)
+		if c.Died() { // its connections have broken and its calls have ended, in any order
+			return
+		}
+		*told += answer + " "
+	}
+}
+
 // connectedWith is connectedTo for what needs its session, too.
 func connectedWith(
-	n int, do func(context.Context, *Session, *redisconn.Conn) string) func(context.Context, *Session) string {
+	n int,
+	do func(context.Context, *Session, *redisconn.Conn) string,
+) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
-		return connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string { return do(ctx, s, conn) })(ctx, s)
+		return connectedTo(n, func(ctx context.Context, conn *redisconn.Conn) string {
+			return do(ctx, s, conn)
+		})(ctx, s)
 	}
 }
 
@@ -101,6 +117,7 @@ type scripted struct {
 // do does one op, and returns what the client was told.
 func (c *scripted) do(ctx context.Context, op op) string {
 	switch rdb := c.conn.Client; op {
+
 	case "get":
 		return fmt.Sprint(rdb.Get(ctx, "key").Result())
 	case "append":
@@ -109,20 +126,25 @@ func (c *scripted) do(ctx context.Context, op op) string {
 		return fmt.Sprint(rdb.SetNX(ctx, "key", c.name, 50*time.Millisecond).Result())
 	case "set-px":
 		return fmt.Sprint(rdb.Set(ctx, "key", "same", 50*time.Millisecond).Result())
+
 	case "delete":
 		return fmt.Sprint(rdb.Del(ctx, "key").Result())
+
 	case "watch":
 		return fmt.Sprint(rdb.Do(ctx, "WATCH", "key").Result())
 	case "exec":
 		return c.exec(ctx)
+
 	case "blpop":
 		return fmt.Sprint(rdb.BLPop(ctx, time.Second, "list").Result())
 	case "rpush":
 		return fmt.Sprint(rdb.RPush(ctx, "list", c.name).Result())
+
 	case "publish":
 		return fmt.Sprint(rdb.Publish(ctx, "channel", c.name).Result())
 	case "subscribe":
 		return c.subscribe(ctx)
+
 	case "now":
 		return time.Now().Format(time.StampMilli)
 	case "sleep":
@@ -131,16 +153,20 @@ func (c *scripted) do(ctx context.Context, op op) string {
 		time.Sleep(time.Second)
 	case "jitter":
 		time.Sleep(time.Duration(1+rand.Intn(3)) * 20 * time.Millisecond)
+
 	case "token":
 		return crand.Text()
 	case "script":
 		return fmt.Sprint(increment.Run(ctx, rdb, []string{"n"}).Result())
+
 	case "side":
 		return c.side(ctx)
+
 	case "clock":
 		return strconv.FormatBool(c.Now().After(time.Now()))
 	case "seen":
 		return strconv.Itoa(c.Seen().Changes)
+
 	case "call":
 		return givenUp{}.serve(ctx, c.Session)
 	case "shared":
@@ -174,7 +200,9 @@ func (c *scripted) subscribe(ctx context.Context) string {
 
 // side makes a request over each of two connections at the same time.
 func (c *scripted) side(ctx context.Context) string {
-	toServer := func(ctx context.Context) (net.Conn, error) { return c.Connect(ctx, "", "") }
+	toServer := func(ctx context.Context) (net.Conn, error) {
+		return c.Connect(ctx, "", "")
+	}
 	other, err := redisconn.Over(toServer).WithReplyTimeout(c.ReplyTimeout()).Dial(ctx)
 	if err != nil {
 		return err.Error()
@@ -182,12 +210,16 @@ func (c *scripted) side(ctx context.Context) string {
 	defer other.Close()
 
 	done := make(chan string)
-	go func() { done <- fmt.Sprint(other.Append(ctx, "key", "s").Result()) }()
+	go func() {
+		done <- fmt.Sprint(other.Append(ctx, "key", "s").Result())
+	}()
 	return fmt.Sprint(c.conn.Get(ctx, "key").Result()) + <-done
 }
 
 // endsOf are all ends of a program within bounds.
-func endsOf(t interface{ Fatalf(string, ...any) }, p script, b Bounds, leftOut string) (ends, *Report, error) {
+func endsOf(
+	t interface{ Fatalf(string, ...any) }, p script, b Bounds, leftOut string,
+) (ends, *Report, error) {
 	all := ends{}
 	e := newExplorer(p.program(all), b)
 	e.leftOut = leftOut
@@ -237,23 +269,28 @@ func TestMergedSchedulesHaveTheSameEnds(t *testing.T) {
 			p = script{clients: [][]op{{"exec"}, {"get", "watch", "exec"}}}
 			b = Bounds{Preemptions: 3, Faults: 1, Kinds: []Fault{Late}, Exhaustive: true}
 		}
+
 		b.Unmerged = true
 		want, _, err := endsOf(t, p, b, "")
 		if err != nil {
 			t.Logf("%v: %v", p, err)
 			continue
 		}
+
 		b.Unmerged = false
 		got, r, err := endsOf(t, p, b, "")
 		if err != nil {
 			t.Fatalf("%v within %d and %d: %v", p, b.Preemptions, b.Faults, err)
 		}
+
 		merged += r.Merged
 		if end := differ(want, got); end != "" {
-			t.Fatalf("%v within %d preemptions and %d faults: only with merged states %t, only without %t:\n%s",
+			t.Fatalf("%v within %d preemptions and %d faults: "+
+				"only with merged states %t, only without %t:\n%s",
 				p, b.Preemptions, b.Faults, got[end], want[end], end)
 		}
 	}
+
 	if merged == 0 {
 		t.Error("no schedule was merged")
 	}
@@ -301,8 +338,12 @@ func TestEachPartOfTheStateMatters(t *testing.T) {
 			script{clients: [][]op{{"get", "append"}, {"get", "append"}}},
 			Bounds{Preemptions: 1},
 		},
-		partShared:  {script{clients: [][]op{{"get", "shared", "append"}, {"delete", "shared"}}}, Bounds{}},
-		partHistory: {script{clients: [][]op{{"get", "append", "get", "append"}, {"append", "append"}}}, Bounds{}},
+		partShared: {
+			script{clients: [][]op{{"get", "shared", "append"}, {"delete", "shared"}}}, Bounds{},
+		},
+		partHistory: {
+			script{clients: [][]op{{"get", "append", "get", "append"}, {"append", "append"}}}, Bounds{},
+		},
 		partLife: {
 			script{clients: [][]op{{"clock", "get", "clock"}, {"get"}}},
 			Bounds{Faults: 1, Kinds: []Fault{Clock}},
@@ -342,11 +383,13 @@ func TestEachPartOfTheStateMatters(t *testing.T) {
 			if b.Preemptions == 0 {
 				b.Preemptions = 4
 			}
+
 			b.Unmerged = true
 			want, _, err := endsOf(t, test.script, b, "")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			b.Unmerged = false
 			if got, _, err := endsOf(t, test.script, b, ""); err != nil || differ(want, got) != "" {
 				t.Errorf("with the whole state: %v, differs in %q", err, differ(want, got))

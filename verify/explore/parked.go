@@ -28,24 +28,30 @@ var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRP
 
 // waits returns how, and for how long, a command may wait in a database. It returns false
 // if it does not wait, or is not known.
-func (s *Server) waits(database int, command []string) (p *parked, limit time.Duration, waits bool) {
-	args, unit := command[1:], time.Second
+func (s *Server) waits(
+	database int, command []string) (p *parked, limit time.Duration, waits bool) {
+
+	args := command[1:]
 	if len(args) < 2 {
 		return nil, 0, false
 	}
 
 	p = &parked{command: command, in: database}
 	text := args[len(args)-1]
+	unit := time.Second
 	switch strings.ToUpper(command[0]) {
 	case "BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX":
 		p.keys = args[:len(args)-1]
 	case "BLMOVE", "BRPOPLPUSH":
 		p.keys = args[:1]
 	case "XREAD":
-		text, unit = s.reads(p, args), time.Millisecond
+		text = s.reads(p, args)
+		unit = time.Millisecond
 	default:
 		return nil, 0, false
 	}
+
+	// A time-out of nothing waits for good, so that only a number below 0 is an error.
 	n, err := strconv.ParseFloat(text, 64)
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
@@ -54,7 +60,9 @@ func (s *Server) waits(database int, command []string) (p *parked, limit time.Du
 // time-out; empty: it does not wait.
 func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
-		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
+		return slices.IndexFunc(args, func(arg string) bool {
+			return strings.EqualFold(arg, word)
+		})
 	}
 	block := is("BLOCK")
 	streams := 1 + is("STREAMS")
@@ -128,7 +136,9 @@ func (s *Server) unpark() {
 	s.parking.Lock()
 	defer s.parking.Unlock()
 	for {
-		i := slices.IndexFunc(s.parked, func(p *parked) bool { return p.Broken() || p.holds(s) })
+		i := slices.IndexFunc(s.parked, func(p *parked) bool {
+			return p.Broken() || p.holds(s)
+		})
 		if i < 0 {
 			return
 		}

@@ -45,7 +45,9 @@ func (w *world) wait(leases time.Duration) bool {
 	default:
 	}
 	w.beginStep(ofTime, int(time.Since(w.begin)), 0, false)
-	w.rest(func() { w.arrives(time.Until(until)) })
+	w.rest(func() {
+		w.arrives(time.Until(until))
+	})
 	w.noteDraws()
 	w.running = nobody
 	return time.Now().Before(w.last.Add(patience))

@@ -40,33 +40,43 @@ type PlayedSchedule struct {
 
 // PlayedOf plays the shortest harm of a program within one preemption and one fault or,
 // if there is none, this many schedules that a seeded source chooses.
-func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
+func PlayedOf(
+	t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
+
 	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Kinds: of})
 	if err != nil {
 		return nil, err
 	}
+
 	source := rand.New(rand.NewPCG(1, 2))
 	var chosen search.Chooser = func(p search.ChoicePoint) (search.Choice, error) {
 		// While a request stays late, another client waits until its own time-out, which
 		// real time may shift.
-		options := slices.DeleteFunc(p.Options, func(c search.Choice) bool { return c.What == search.TimePass && c.Preempt })
+		options := slices.DeleteFunc(p.Options, func(c search.Choice) bool {
+			return c.What == search.TimePass && c.Preempt
+		})
 		return options[source.IntN(len(options))], nil
 	}
+
 	if len(r.Found) > 0 {
 		_, _, steps, err := search.ParseToken(r.Found[0].Token)
 		if err != nil {
 			return nil, err
 		}
-		schedules, chosen = 1, search.Follow(steps)
+		schedules = 1
+		chosen = search.Follow(steps)
 	}
+
 	e := newExplorer(p, Bounds{Kinds: of, Unreduced: true})
 	err = e.afterFirst(func() error {
-		e.bounds.Preemptions, e.bounds.Faults = 3, 1
+		e.bounds.Preemptions = 3
+		e.bounds.Faults = 1
 		for len(all) < schedules {
 			one, harms, err := e.played(chosen)
 			if err != nil {
 				return err
 			}
+
 			// A random schedule is left out if it lasts so long that a client may
 			// have given up waiting for a lock: in real time it may do so one poll
 			// earlier or later.
@@ -96,12 +106,19 @@ func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err 
 // played plays one schedule, and reports whether it did harm.
 func (e *explorer) played(chosen search.Chooser) (one PlayedSchedule, harm bool, err error) {
 	one = PlayedSchedule{program: e.program, scripts: e.scripts, addrs: e.addrs}
+
 	e.onRepeat = func(w *world, r *request) { // which a real server has to be asked as well
-		is := step{Choice: search.Choice{What: search.Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
+		is := step{
+			Choice: search.Choice{What: search.Deliver, N: r.client},
+			at:     time.Since(w.begin),
+			line:   r.String(),
+		}
 		one.steps = append(one.steps, is)
 		w.draw(verify.Event{}, r)
 	}
+
 	defer func() { e.onRepeat = nil }()
+
 	w, harms, err := e.schedule(func(p search.ChoicePoint) (search.Choice, error) {
 		w := e.running.Load()
 		c, err := chosen(p)
@@ -112,6 +129,7 @@ func (e *explorer) played(chosen search.Chooser) (one PlayedSchedule, harm bool,
 		one.steps = append(one.steps, is)
 		return c, err
 	})
+
 	if err == nil {
 		one.diagram = w.diagram(harms)
 	}
@@ -126,8 +144,15 @@ type gate struct {
 }
 
 // server is a real one, behind the gate, and emptied: it is this test's own.
-func (g *gate) server(ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
-	s := &Server{world: g.world, number: number, databases: map[int]bool{0: true}, scripts: map[string]bool{}}
+func (g *gate) server(
+	ctx context.Context, target redisconn.Target, number int, scripts []string) *Server {
+
+	s := &Server{
+		world:     g.world,
+		number:    number,
+		databases: map[int]bool{0: true},
+		scripts:   map[string]bool{},
+	}
 	s.execute = func(r *request) { g.execute(ctx, target, r) }
 	s.own = s.accept(nobody)
 	s.Do("FLUSHALL")
@@ -139,19 +164,24 @@ func (g *gate) server(ctx context.Context, target redisconn.Target, number int, 
 }
 
 // connection is that of a client to its server, which is made when it is first used.
-func (g *gate) connection(ctx context.Context, target redisconn.Target, of *conn) (*bufio.ReadWriter, error) {
+func (g *gate) connection(
+	ctx context.Context, target redisconn.Target, of *conn) (*bufio.ReadWriter, error) {
+
 	g.world.mu.Lock()
 	defer g.world.mu.Unlock()
 	if g.conns[of] != nil {
 		return g.conns[of], nil
 	}
+
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Addr)
 	if err != nil {
 		return nil, err
 	}
+
 	context.AfterFunc(ctx, func() { c.Close() })
 	rw := bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
 	g.conns[of] = rw
+
 	_, err = exchange(rw, [][]string{{"HELLO", "3", "AUTH", "default", target.Password}})
 	return rw, err
 }
@@ -177,12 +207,19 @@ func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request)
 // memory: it waits for each request, keeps at least the gaps of virtual time, and
 // compares each request and reply, and the harm. The error is the first difference.
 func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) error {
-	w := &world{program: p.program, scripts: slices.Clone(p.scripts), begin: time.Now(), arrived: make(chan struct{}, 1),
-		running: nobody, addrs: p.addrs}
+	w := &world{
+		program: p.program,
+		scripts: slices.Clone(p.scripts),
+		begin:   time.Now(),
+		arrived: make(chan struct{}, 1),
+		running: nobody,
+		addrs:   p.addrs,
+	}
 	g := &gate{world: w, conns: map[*conn]*bufio.ReadWriter{}}
 	for number, target := range targets {
 		w.servers = append(w.servers, g.server(ctx, target, number, p.scripts))
 	}
+
 	w.trial = p.program.Begin(w.servers[0])
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(ctx)
@@ -194,10 +231,12 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) e
 			w.clients[i].outcome = outcome
 			w.clients[i].ended = true
 		}()
+
 		if _, err := p.until(w, i, 0, ""); err != nil {
 			return err
 		}
 	}
+
 	for n, s := range p.steps {
 		if n > 0 {
 			time.Sleep(s.at - p.steps[n-1].at)
@@ -206,6 +245,7 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) e
 			w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
 			continue
 		}
+
 		var r *request
 		switch {
 		case s.What == search.Arrive:
@@ -219,6 +259,7 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...redisconn.Target) e
 		}
 		p.do(w, s.Choice, r)
 	}
+
 	harms := w.finishReal()
 	if g.err != nil {
 		return g.err
@@ -233,9 +274,11 @@ func exchange(rw *bufio.ReadWriter, commands [][]string) (answer string, err err
 			return "", err
 		}
 	}
+
 	if err := rw.Flush(); err != nil {
 		return "", err
 	}
+
 	for range commands {
 		reply, err := readReply(rw.Reader)
 		if err != nil {
@@ -252,14 +295,17 @@ func readReply(in *bufio.Reader) (string, error) {
 	if kind, _ := in.Peek(1); string(kind) != "=" {
 		return proto.Read(in)
 	}
+
 	line, err := in.ReadString('\n')
 	if err != nil {
 		return "", err
 	}
+
 	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
 	if err != nil {
 		return "", err
 	}
+
 	text := make([]byte, n+2)
 	_, err = io.ReadFull(in, text)
 	return line + string(text), err
@@ -281,9 +327,11 @@ func (p PlayedSchedule) until(w *world, client, n int, line string) (*request, e
 			}
 		}
 		w.mu.Unlock()
+
 		if found != nil {
 			return found, nil
 		}
+
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("step %d did not come: %s sends no %q\n%s",
 				n+1, w.trial.Clients[client].Name, line, p.diagram)
@@ -304,8 +352,10 @@ func (p PlayedSchedule) do(w *world, c search.Choice, r *request) {
 		w.lockServer(c.N).Do("SCRIPT", "FLUSH")
 	case ServerClock:
 		w.drawServer(w.lockServer(c.N), "*its clock steps ahead by %s*", 2*p.program.Lease)
-		w.lockServer(c.N).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
+		ahead := (2 * p.program.Lease).Milliseconds()
+		w.lockServer(c.N).Do("EVAL", expireEarly, "0", strconv.FormatInt(ahead, 10))
 	}
+
 	switch {
 	case r == nil:
 	case c.What == string(Late):
@@ -341,7 +391,9 @@ func (w *world) takeLate(c search.Choice) *request {
 		}
 	}
 	r := theirs[c.At]
-	w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
+	w.late = slices.DeleteFunc(w.late, func(late *request) bool {
+		return late == r
+	})
 	return r
 }
 
@@ -376,7 +428,9 @@ func alike(a, b string) bool {
 	if !strings.HasPrefix(strings.ToUpper(a), "EVALSHA ") {
 		return a == b
 	}
-	same := func(a, b string) bool { return a == b || ttls(a, b) }
+	same := func(a, b string) bool {
+		return a == b || ttls(a, b)
+	}
 	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), same)
 }
 
@@ -389,10 +443,12 @@ func (p PlayedSchedule) compare(is verify.Diagram) error {
 		if i == len(is.Events) {
 			return fmt.Errorf("on a real server the schedule ends before row %d", i+1)
 		}
+
 		got := is.Events[i]
 		if strings.HasPrefix(want.Does, "*wakes") || strings.HasPrefix(want.Does, "*begins only now") {
 			want.Does = "*wakes after*"
 		}
+
 		want.Reply = clocks.ReplaceAllString(want.Reply, "time")
 		got.Reply = clocks.ReplaceAllString(got.Reply, "time")
 		sameReply := want.Reply == got.Reply || ttls(want.Reply, got.Reply)
@@ -401,8 +457,10 @@ func (p PlayedSchedule) compare(is verify.Diagram) error {
 				i+1, want.Does, want.Reply, got.Does, got.Reply)
 		}
 	}
+
 	if !slices.Equal(p.diagram.End, is.End) {
-		return fmt.Errorf("in memory it ends with %q, and on a real server with %q", p.diagram.End, is.End)
+		return fmt.Errorf("in memory it ends with %q, and on a real server with %q",
+			p.diagram.End, is.End)
 	}
 	return nil
 }

@@ -48,9 +48,16 @@ func redlockLooks() (all []looked) {
 			all = append(all, looked{"redlock", 1, []explore.Fault{f}})
 		}
 	}
-	const lose, drop, die, empty, clock = explore.Lose, explore.Drop, explore.Die, explore.Empty, explore.ServerClock
+	const (
+		lose  = explore.Lose
+		drop  = explore.Drop
+		die   = explore.Die
+		empty = explore.Empty
+		clock = explore.ServerClock
+	)
 	for _, pair := range [][]explore.Fault{
-		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock}, {clock, lose}, {clock, drop}, {clock},
+		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock},
+		{clock, lose}, {clock, drop}, {clock},
 	} {
 		all = append(all, looked{"redlock", 2, pair})
 	}
@@ -96,11 +103,14 @@ func TestRedlock(t *testing.T) {
 	if _, err := os.Stat(redlockStored); err == nil || !*update {
 		is = read(t, redlockStored)
 	}
+
 	var all []findings.Exploration
 	for _, l := range redlockLooks() {
 		i := slices.IndexFunc(is, l.is)
-		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) || slices.Equal(l.of, []explore.Fault{explore.Clock})
+		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) ||
+			slices.Equal(l.of, []explore.Fault{explore.Clock})
 		again := short || explore.SearchesAll() && l.faults == 1
+
 		switch {
 		case i < 0 && !*update:
 			t.Errorf("%+v is not stored: %s", l, storeAgain)
@@ -114,6 +124,7 @@ func TestRedlock(t *testing.T) {
 			all = append(all, is[i])
 		}
 	}
+
 	if *update {
 		write(t, redlockStored, all)
 	}
@@ -123,7 +134,9 @@ func TestRedlock(t *testing.T) {
 func write(t *testing.T, path string, all []findings.Exploration) {
 	t.Helper()
 	var text bytes.Buffer
-	res := findings.Explorations{Schema: findings.ExplorationsSchema, Version: "(devel)", Searches: all}
+	res := findings.Explorations{
+		Schema: findings.ExplorationsSchema, Version: "(devel)", Searches: all,
+	}
 	err := res.Write(&text)
 	if err == nil {
 		err = os.WriteFile(path, text.Bytes(), 0o600)
@@ -141,27 +154,32 @@ func TestRedlockOnRealServers(t *testing.T) {
 	for range 4 {
 		targets = append(targets, testkit.Local(t).Target)
 	}
+
 	played := 0
 	for _, e := range read(t, redlockStored) {
 		takesLong := slices.Equal(e.Of, []string{string(explore.Late)}) && !explore.SearchesAll()
 		if e.Token == "" || takesLong {
 			continue
 		}
+
 		subject, name, _, err := search.ParseToken(e.Token)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		p, _ := programOf(t, subject, name)
 		one := testkit.Must(explore.PlayedToken(t, p, e.Token))(t)
 		err = one.Real(t.Context(), targets...)
 		for try := 0; try < 4 && err != nil; try++ {
 			err = one.Real(t.Context(), targets...)
 		}
+
 		if err != nil {
 			t.Errorf("%q: %v", e.Of, err)
 		}
 		played++
 	}
+
 	if played < 5 {
 		t.Errorf("only %d harms are stored", played)
 	}

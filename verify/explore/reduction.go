@@ -128,7 +128,8 @@ type polling struct {
 
 // hear notes a reply. If it differs from the last one, what was asked before is forgotten.
 func (p *polling) hear(r *request) {
-	id, reply := r.id(), string(r.answer)
+	id := r.id()
+	reply := string(r.answer)
 	before, known := p.replies[id]
 	if known && before == reply {
 		return
@@ -156,7 +157,9 @@ func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 	}
 
 	// How many faults and preemptions are left is no part of the point.
-	free := slices.DeleteFunc(slices.Clone(options), func(c search.Choice) bool { return c.Preempt || c.IsFault() })
+	free := slices.DeleteFunc(slices.Clone(options), func(c search.Choice) bool {
+		return c.Preempt || c.IsFault()
+	})
 	r.server.Do("TIME") // what has expired goes
 	point := fmt.Sprint(free, w.pending()) + backend.Dump(r.server.redis, r.server.used())
 	if w.polling.points[point] {

@@ -109,6 +109,7 @@ func (r *Report) Bound() string {
 		stopped = "; stopped by " + r.Stopped
 	}
 
+	// Complete bounds faults alone: more preemptions would have added nothing.
 	within := "within " + preemptions(r.Preemptions) + " and " + faults(r.Faults)
 	if r.Complete {
 		within = "in every order of their requests, with at most " + faults(r.Faults)
@@ -124,7 +125,10 @@ func (r *Report) Bound() string {
 func (r *Report) Progress() string {
 	harm := "no harm"
 	if len(r.Found) > 0 {
-		harm = "harm: " + strings.Join(wording.Names(r.Found, func(f Found) string { return f.Harm.String() }), ", ")
+		harms := wording.Names(r.Found, func(f Found) string {
+			return f.Harm.String()
+		})
+		harm = "harm: " + strings.Join(harms, ", ")
 	}
 	return fmt.Sprintf("%s so far, with %s and %s; %s; %s left at least",
 		english.Plural(r.Schedules, "schedule", ""), preemptions(r.Preemptions), faults(r.Faults), harm,

@@ -59,9 +59,11 @@ func (c *conn) sent(commands [][]string) {
 	r := &request{conn: c, commands: commands}
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
+
 	switch {
 	case c.Broken():
 	case c.client == nobody || len(c.waiting) == 0 && !slices.ContainsFunc(commands, gated):
+		// It is no choice. The world is locked again for the deferred Unlock.
 		c.world.mu.Unlock()
 		c.server.execute(r)
 		c.world.mu.Lock()

@@ -36,12 +36,13 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 		trial := &Trial{Judge: func(s *Server) []verify.Violation {
 			return planted(never != "" && strings.Contains(s.Do("GET", "shared"), never), never)
 		}}
+
 		for _, letter := range []string{"A", "B"} {
+			key := letter
+			if shared {
+				key = "shared"
+			}
 			do := connected(func(ctx context.Context, conn *redisconn.Conn) string {
-				key := letter
-				if shared {
-					key = "shared"
-				}
 				for range times {
 					if err := push(ctx, conn, key, letter); err != nil {
 						return err.Error()
@@ -54,6 +55,9 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 		return trial
 	}}
 }
+
+// noHarm is the Judge of a trial in which nothing can go wrong.
+func noHarm(*Server) []verify.Violation { return nil }
 
 // planted is a harm that has been done if found, and none otherwise.
 func planted(found bool, text string) []verify.Violation {
@@ -122,16 +126,22 @@ func TestTime(t *testing.T) {
 	var told []Found
 	p.OnFound = func(f Found) { told = append(told, f) }
 	whole := Run(t, p, b)
-	if whole.Stopped != "" || !whole.Complete || whole.Left > 0 || len(told) != 1 || told[0].Harm != "planted" {
+	if whole.Stopped != "" || !whole.Complete || whole.Left > 0 ||
+		len(told) != 1 || told[0].Harm != "planted" {
+
 		t.Errorf("%s\ntold of %v", whole, told)
 	}
 
 	b.Time = time.Nanosecond
 	short := Run(t, p, b)
-	if short.Stopped != search.OutOfTime || short.Complete || short.Schedules >= whole.Schedules || short.Left == 0 {
+	if short.Stopped != search.OutOfTime || short.Complete ||
+		short.Schedules >= whole.Schedules || short.Left == 0 {
+
 		t.Error(short)
 	}
-	if !strings.Contains(short.Bound(), "harm in 1 of 1 schedule") || len(short.Found) != 1 || len(told) != 2 {
+	if !strings.Contains(short.Bound(), "harm in 1 of 1 schedule") ||
+		len(short.Found) != 1 || len(told) != 2 {
+
 		t.Errorf("%s\ntold of %v", short, told)
 	}
 
@@ -141,9 +151,11 @@ func TestTime(t *testing.T) {
 	}
 
 	b.Time = -1
-	if _, err := Search(t.Context(), p, b); err == nil || !strings.Contains(err.Error(), "cannot be below 0") {
+	_, err := Search(t.Context(), p, b)
+	if err == nil || !strings.Contains(err.Error(), "cannot be below 0") {
 		t.Errorf("a time below 0: %v", err)
 	}
+
 	b.Time = time.Hour
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errors.New("whoever waits"))
 	defer cancel()
@@ -163,14 +175,19 @@ func TestCounts(t *testing.T) {
 			if p/2 <= k-1 && (p+1)/2 <= k-1 {
 				sum += 2 * choose(k-1, p/2) * choose(k-1, (p+1)/2)
 			}
+
 			r := Run(t, pushes(k, true, ""), Bounds{Preemptions: p})
 			if r.Schedules != sum {
-				t.Errorf("%d requests each, at most %d preemptions: %d schedules, want %d", k, p, r.Schedules, sum)
+				t.Errorf("%d requests each, at most %d preemptions: %d schedules, want %d",
+					k, p, r.Schedules, sum)
 			}
-			if r := Run(t, pushes(k, false, ""), Bounds{Preemptions: p, Unreduced: true}); r.Schedules != sum {
-				t.Errorf("%d requests each for keys of their own, unreduced: %d schedules, want %d", k, r.Schedules, sum)
+			unreduced := Bounds{Preemptions: p, Unreduced: true}
+			if r := Run(t, pushes(k, false, ""), unreduced); r.Schedules != sum {
+				t.Errorf("%d requests each for keys of their own, unreduced: %d schedules, want %d",
+					k, r.Schedules, sum)
 			}
 		}
+
 		if sum != choose(2*k, k) {
 			t.Errorf("%d requests each: %d schedules in all, want %d", k, sum, choose(2*k, k))
 		}
@@ -189,7 +206,8 @@ func TestPlanted(t *testing.T) {
 		}
 		r := Run(t, pushes(3, true, never), Bounds{Preemptions: 4})
 		if len(r.Found) != 1 || r.Found[0].Preemptions != depth || r.Harmful != 1 {
-			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions", never, r.Found, r.Harmful, depth)
+			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions",
+				never, r.Found, r.Harmful, depth)
 		}
 	}
 }
@@ -214,7 +232,9 @@ func TestConflicts(t *testing.T) {
 				return errors.Join(err, conn.EvalSha(ctx, sha, []string{key}, letter).Err())
 			},
 		},
-		"a transaction in pieces": {"ABBA", func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
+		"a transaction in pieces": {"ABBA", func(
+			ctx context.Context, conn *redisconn.Conn, key, letter string) error {
+
 			return errors.Join(
 				conn.Do(ctx, "MULTI").Err(),
 				conn.Do(ctx, "APPEND", key, letter).Err(),
@@ -241,7 +261,8 @@ func TestReplayOfEachSchedule(t *testing.T) {
 				return fmt.Sprint(conn.Append(ctx, "shared", name).Err())
 			})}
 		}
-		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{
+
+		return &Trial{Judge: noHarm, Clients: []Client{
 			client("A", func(ctx context.Context, conn *redisconn.Conn) {
 				for range 4 {
 					_ = conn.Append(ctx, "shared", "A").Err()
@@ -254,14 +275,16 @@ func TestReplayOfEachSchedule(t *testing.T) {
 			}),
 		}}
 	}}
+
 	schedules := 60
 	if SearchesAll() {
 		schedules = 200
 	}
+
 	var tokens []string
 	e := newExplorer(p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true})
 	source := rand.New(rand.NewPCG(1, 2))
-	if err := e.afterFirst(func() error {
+	err := e.afterFirst(func() error {
 		_, err := e.drive(t.Context()) // it has learned then
 		for len(tokens) < schedules && err == nil {
 			var w *world
@@ -271,9 +294,11 @@ func TestReplayOfEachSchedule(t *testing.T) {
 			tokens = append(tokens, search.Token(p.named(), w.steps))
 		}
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, token := range tokens {
 		if _, err := Replay(t.Context(), p, token); err != nil {
 			t.Fatalf("token %s: %v", token, err)
@@ -284,7 +309,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 // one is a program with one client.
 func one(do func(ctx context.Context, s *Session) string) Program {
 	return Program{Name: "one", Subject: "own", Begin: func(*Server) *Trial {
-		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{{"A", do}}}
+		return &Trial{Judge: noHarm, Clients: []Client{{"A", do}}}
 	}}
 }
 
@@ -298,12 +323,14 @@ func TestNothingIsConcluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
+
 	runs := 0
 	asks := func(command ...any) Program {
 		return one(connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			return fmt.Sprint(conn.Do(ctx, command...).Err())
 		}))
 	}
+
 	for name, test := range map[string]struct {
 		program Program
 		bounds  Bounds
@@ -347,14 +374,17 @@ func TestNothingIsConcluded(t *testing.T) {
 			begin := p.Begin
 			p.Begin = func(s *Server) *Trial {
 				trial := begin(s)
-				trial.Vacuous = func() error { return errors.New("nothing was traded") }
+				trial.Vacuous = func() error {
+					return errors.New("nothing was traded")
+				}
 				return trial
 			}
 			return p
 		}(), Bounds{}, "nothing was traded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := searched(t, test.program, test.bounds); err == nil || !strings.Contains(err.Error(), test.want) {
+			_, err := searched(t, test.program, test.bounds)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the search ends with %v, want %q", err, test.want)
 			}
 		})
@@ -368,6 +398,7 @@ func TestChance(t *testing.T) {
 	draws := connected(func(ctx context.Context, conn *redisconn.Conn) string {
 		for range 30 {
 			_ = conn.Incr(ctx, "same").Err()
+
 		}
 		runs++
 		if runs%50 == 0 {
@@ -375,11 +406,14 @@ func TestChance(t *testing.T) {
 		}
 		return ""
 	})
+
 	r, err := searched(t, one(draws), Bounds{Faults: 1})
 	if err != nil || len(r.Found) > 0 {
 		t.Error(err, r)
 	}
-	if bound := (&Report{Lost: 2, Points: 40}).Bound(); !strings.Contains(bound, "except below 2 points of 40") {
+
+	bound := (&Report{Lost: 2, Points: 40}).Bound()
+	if !strings.Contains(bound, "except below 2 points of 40") {
 		t.Error(bound)
 	}
 }

@@ -172,14 +172,18 @@ func (s *Server) connections(r *request, command []string) bool {
 // the server has none, else 1.
 func (w *world) disconnect(server *Server, name string) int {
 	all := w.conns()
-	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.name == name })
+	i := slices.IndexFunc(all, func(c *conn) bool {
+		return c.server == server && c.name == name
+	})
 	if i < 0 {
 		return 0
 	}
 
 	found := all[i]
 	late := len(w.late)
-	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
+		return r.conn == found
+	})
 	if found.Broken() && len(w.late) == late {
 		return 0 // the server knows that it has ended
 	}
@@ -225,6 +229,7 @@ func databasesIn(upper string, args []string) []string {
 		return args
 	case "MOVE":
 		return args[min(1, len(args)):]
+
 	case "COPY": // source destination DB number
 		isDB := func(arg string) bool { return strings.EqualFold(arg, "DB") }
 		options := args[min(2, len(args)):]

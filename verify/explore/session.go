@@ -168,10 +168,13 @@ func (s *Server) contents() contents {
 	return all
 }
 
+// isMarketApart reports whether the server is the market's, and the locks have their own.
+func (s *Server) isMarketApart() bool { return s.number == 0 && s.world.program.LockServers > 0 }
+
 // observe has a request's server execute it, and notes what that does at a
 // server of the locks.
 func (w *world) observe(r *request) {
-	if !w.program.Observed || r.client == nobody || r.idle || r.server.number == 0 && w.program.LockServers > 0 {
+	if !w.program.Observed || r.client == nobody || r.idle || r.server.isMarketApart() {
 		r.server.execute(r)
 		return
 	}

@@ -192,7 +192,8 @@ func (e *explorer) sayLog(say sayer, w *world, s *Server) {
 	}
 	for _, entry := range s.log {
 		if s.opaque || strikes(Behind) && entry.changes {
-			say(partLog, "%q %d %q %d", entry.from.name, entry.Database, entry.Commands, s.world.since(entry.At))
+			say(partLog, "%q %d %q %d",
+				entry.from.name, entry.Database, entry.Commands, s.world.since(entry.At))
 		}
 	}
 }

@@ -37,7 +37,9 @@ func (s *Server) watches(c *conn, keys []string) {
 // unwatches ends what a connection watches.
 func (s *Server) unwatches(c *conn) {
 	c.watch = watch{}
-	s.watching = slices.DeleteFunc(s.watching, func(other *conn) bool { return other == c })
+	s.watching = slices.DeleteFunc(s.watching, func(other *conn) bool {
+		return other == c
+	})
 }
 
 // touches notes a command that writes a key, or may, for the connections that watch it.

@@ -119,9 +119,11 @@ func (w *world) start(i int) {
 	observed := observation{expires: map[int]time.Time{}}
 	w.beginStep(ofClient, i, 0, false)
 	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
+
 	go pprof.Do(ctx, pprof.Labels(clientLabel, w.label(c.Name)), func(ctx context.Context) {
 		w.chance.tokens.knows(c.Name)
 		outcome := c.Do(ctx, &Session{world: w, client: i})
+
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.clients[i].outcome = outcome
@@ -250,7 +252,9 @@ func (w *world) delayed(i int) (all []*request) {
 
 // anyDelayed reports whether there are such requests.
 func (w *world) anyDelayed() bool {
-	return slices.ContainsFunc(w.late, func(r *request) bool { return !r.gaveUp.IsZero() })
+	return slices.ContainsFunc(w.late, func(r *request) bool {
+		return !r.gaveUp.IsZero()
+	})
 }
 
 // finish ends all clients, since no goroutine may stay in the bubble, and has

@@ -65,7 +65,8 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	// A Lock may wait for a reply that it has asked for, however long that takes.
 	if f.factory.adapted && !w.EndsWithin(after+checkEnd) {
 		f.AwaitEnd(w.Call, checkTTL+f.Patience, "a waiter whose context has ended")
-		f.Unchecked(fmt.Sprintf("its wait goes on for more than %s after its context has ended", checkEnd))
+		f.Unchecked(fmt.Sprintf(
+			"its wait goes on for more than %s after its context has ended", checkEnd))
 	}
 	f.AwaitEnd(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
 	if !errors.Is(w.Err, with) {
@@ -115,13 +116,17 @@ func isLost(h *suite.HeldRequest, p *suite.Proxies) {
 // parks it.
 func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
 	replies := func() (sum int64) {
-		p.Each(func(proxy *wire.Proxy) { sum += proxy.Replies() })
+		p.Each(func(proxy *wire.Proxy) {
+			sum += proxy.Replies()
+		})
 		return sum
 	}
 	p.Each((*wire.Proxy).HoldReplies)
 	before := replies()
 	h.Deliver()
-	suite.Repeat(time.Second, func() bool { return replies() > before })
+	suite.Repeat(time.Second, func() bool {
+		return replies() > before
+	})
 	p.Each((*wire.Proxy).Cut)
 	h.Open()
 }
@@ -141,14 +146,17 @@ func (g *givenUp) String() string {
 // it is held, and returns it when it has ended. It returns nil if the call does not come to
 // that request within a limit; zero: however long it takes.
 func (f *fixture) giveUp(
-	l *locker, h *suite.HeldRequest, by cancellation, limit time.Duration, do func(context.Context) error,
+	l *locker, h *suite.HeldRequest, by cancellation, limit time.Duration,
+	do func(context.Context) error,
 ) *givenUp {
 	f.Helper()
 	if by.deadline {
 		limit = f.factory.TTL / 2 // if a busy machine is later than that, the call is made once more
 	}
 	ctx, cancel := context.WithTimeout(f.Ctx, cmp.Or(limit, longTimeout))
-	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error { return do(ctx) })}
+	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error {
+		return do(ctx)
+	})}
 	f.Cleanup(cancel) // before the call is waited for
 	if !f.AwaitHold(g.Call, h) {
 		return nil
@@ -168,7 +176,9 @@ func (f *fixture) giveUp(
 
 // eachCancellation has an operation held before each of its requests, and given up there in
 // each way. A try returns false if the operation does not come to the request.
-func (f *fixture) eachCancellation(operation string, try func(*suite.HeldRequest, cancellation) bool) {
+func (f *fixture) eachCancellation(
+	operation string, try func(*suite.HeldRequest, cancellation) bool) {
+
 	f.Helper()
 	f.proxied = true
 	for _, by := range cancellations {
@@ -232,7 +242,7 @@ func givenUpWaitLeavesNothing(f *fixture) {
 	}
 
 	f.eachCancellation("a wait for it", func(h *suite.HeldRequest, by cancellation) bool {
-		if h.Nth() > firstRequests {
+		if h.Nth() > firstRequests { // a wait that polls would have requests without end
 			return false
 		}
 
@@ -242,7 +252,6 @@ func givenUpWaitLeavesNothing(f *fixture) {
 		if g == nil {
 			return false
 		}
-
 		if lease != nil {
 			f.Fatalf("a wait for a lock that is held was %s: it has the lock", g)
 		}
@@ -268,7 +277,9 @@ func (f *fixture) giveUpTaking(
 	g := f.giveUp(l, h, by, limit, func(ctx context.Context) error {
 		lease, err := l.Acquire(ctx, f.name)
 		if err == nil {
-			f.Cleanup(func() { _ = lease.Release(f.Ctx) }) // the check may have done so
+			f.Cleanup(func() {
+				_ = lease.Release(f.Ctx) // the check may have done so
+			})
 			taken = lease
 		}
 		return err
@@ -317,7 +328,8 @@ func (f *fixture) givesUpReleases(ttl time.Duration) {
 	lease := f.held(f.open(Worker{TTL: ttl}))
 	ended, end := context.WithCancel(f.Ctx)
 	end()
-	f.releasedAfterAll(lease, ttl, lease.Release(ended), other, "a release under a context that has ended")
+	f.releasedAfterAll(lease, ttl, lease.Release(ended), other,
+		"a release under a context that has ended")
 
 	f.eachCancellation("its release", func(h *suite.HeldRequest, by cancellation) bool {
 		return f.giveUpRelease(h, by, ttl)

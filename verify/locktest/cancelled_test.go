@@ -29,7 +29,9 @@ func renewsOn(life context.Context, w Worker) (Lock, io.Closer, error) {
 				_ = renewed.Run(life, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
 			}
 		}()
-		return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, nil
+		return func(ctx context.Context) error {
+			return compareAndDelete(ctx, rdb, name, token, w)
+		}, nil
 	}, rdb, nil
 }
 
@@ -45,6 +47,7 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 			return k.open(life, w)
 		}
 	}
+
 	const taking, waiting, releasing, renewing = "acquisition that is given", "wait that is given",
 		"release that is given", "release ends"
 
@@ -55,19 +58,37 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 		renews bool
 		says   string // empty: nothing
 	}{
-		{check: taking, name: "renews what it may have", open: watchdog(true), renews: true, says: "is not free after"},
+		{
+			check: taking, name: "renews what it may have", open: watchdog(true), renews: true,
+			says: "is not free after",
+		},
 		{check: taking, name: "stops", open: watchdog(false), renews: true},
-		{check: taking, name: "keeps what it denies", open: renewedForUsers(false), renews: true, says: "is not free after"},
+		{
+			check: taking, name: "keeps what it denies", open: renewedForUsers(false), renews: true,
+			says: "is not free after",
+		},
 		{check: taking, name: "gives it back", open: renewedForUsers(true), renews: true},
 		{check: taking, name: "no lease", open: own(setNX, compareAndDelete), says: "is not free after"},
 		{check: taking, name: "a lease", open: own(setPX, compareAndDelete)},
-		{check: waiting, name: "keeps its place in a queue", open: queueThatStays(true), says: "is not free after"},
+		{
+			check: waiting, name: "keeps its place in a queue", open: queueThatStays(true),
+			says: "is not free after",
+		},
 		{check: waiting, name: "leaves a queue", open: queueThatStays(false)},
-		{check: waiting, name: "frees it", open: own(setPXOrDelete, compareAndDelete), says: "someone else could take"},
+		{
+			check: waiting, name: "frees it", open: own(setPXOrDelete, compareAndDelete),
+			says: "someone else could take",
+		},
 		{check: waiting, name: "waits", open: own(setPX, compareAndDelete)},
-		{check: releasing, name: "forgets its token", open: released(true), renews: true, says: "is not free after"},
+		{
+			check: releasing, name: "forgets its token", open: released(true), renews: true,
+			says: "is not free after",
+		},
 		{check: releasing, name: "keeps its token", open: released(false), renews: true},
-		{check: renewing, name: "renews on", open: renewsOn, renews: true, says: "still renews a lease later"},
+		{
+			check: renewing, name: "renews on", open: renewsOn, renews: true,
+			says: "still renews a lease later",
+		},
 		{check: renewing, name: "ends its renewal", open: watchdog(false), renews: true},
 		{check: renewing, name: "ends it when repeated", open: released(false), renews: true},
 	} {
@@ -77,12 +98,15 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 				messages = testkit.Try(t, func(t testing.TB) {
 					s := &served{t: t}
 					factory := c.open.factory(s.at)
-					factory.TTL, factory.Renewing = time.Second, c.renews
+					factory.TTL = time.Second
+					factory.Renewing = c.renews
 					if c.check == waiting { // at many requests, and nothing has to be renewed in time
 						factory.TTL = 400 * time.Millisecond
 					}
 					factory.Patience = 6 * time.Second
-					done := func(r suite.Result) { got = r }
+					done := func(r suite.Result) {
+						got = r
+					}
 					newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
 				})
 				return got, messages
@@ -106,7 +130,10 @@ func queueThatStays(stays bool) Open {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
-			leave := func(ctx context.Context) error { return rdb.LRem(ctx, name, 0, token).Err() }
+			leave := func(ctx context.Context) error {
+				return rdb.LRem(ctx, name, 0, token).Err()
+			}
+
 			err := rdb.RPush(context.WithoutCancel(ctx), name, token).Err()
 			for err == nil && rdb.LIndex(context.WithoutCancel(ctx), name, 0).Val() != token {
 				err = locking.Sleep(ctx, w.TTL/20, nil)

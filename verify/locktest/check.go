@@ -191,7 +191,9 @@ func (open Open) factory(at func(addr string) redisconn.Target) Factory {
 		adapted:  true,
 		Patience: checkPatience,
 		Parallel: true,
-		Open:     func(t testing.TB, w Worker) lock.Locker { return open.adapter(t, w, at) },
+		Open: func(t testing.TB, w Worker) lock.Locker {
+			return open.adapter(t, w, at)
+		},
 	}
 }
 
@@ -244,7 +246,9 @@ func (a *adapter) Acquire(ctx context.Context, name string) (*lock.Lease, error)
 
 // within takes the lock, and returns late if it has not after some time. Errors
 // include the last one of the lock.
-func (a *adapter) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
+func (a *adapter) within(
+	ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
+
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -269,7 +273,9 @@ func (a *adapter) within(ctx context.Context, limit time.Duration, name string, 
 func (a *adapter) lease(name string, unlock func(context.Context) error) *lock.Lease {
 	lease := &lock.Lease{Release: unlock}
 	if a.extender != nil {
-		lease.Renew = func(ctx context.Context) error { return a.extender.Extend(ctx, name) }
+		lease.Renew = func(ctx context.Context) error {
+			return a.extender.Extend(ctx, name)
+		}
 	}
 	return lease
 }

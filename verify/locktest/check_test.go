@@ -20,18 +20,25 @@ import (
 
 // own makes the client of a lock that is taken and released by two functions,
 // which report nothing.
-func own(take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+func own(
+	take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+
 	return ownIn(0, take, free)
 }
 
 // ownIn is own in a database.
 func ownIn(
-	database int, take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+	database int,
+	take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
-			return func(ctx context.Context) error { return free(ctx, rdb, name, token, w) }, take(ctx, rdb, name, token, w)
+			unlock := func(ctx context.Context) error {
+				return free(ctx, rdb, name, token, w)
+			}
+			return unlock, take(ctx, rdb, name, token, w)
 		}, rdb, nil
 	}
 }
@@ -79,7 +86,8 @@ func orHeld(taken bool, err error) error {
 }
 
 func compareAndDelete(ctx context.Context, rdb *redis.Client, name, token string, _ Worker) error {
-	return rdb.Eval(ctx, `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("del", KEYS[1]) end return 1`,
+	const script = `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("del", KEYS[1]) end return 1`
+	return rdb.Eval(ctx, script,
 		[]string{name}, token).Err()
 }
 
@@ -104,7 +112,9 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			factory := c.open.factory(func(string) redisconn.Target { return server.Target })
+			factory := c.open.factory(func(string) redisconn.Target {
+				return server.Target
+			})
 			factory.Patience = 5 * time.Second
 
 			report, messages := reported(t, (&adapter{}).Promises(), factory)
@@ -120,12 +130,28 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 	}
 }
 
+// renewEvery renews a lock four times a lease, until ctx ends.
+func renewEvery(ctx context.Context, rdb *redis.Client, w Worker, name, token string) {
+	tick := time.NewTicker(w.TTL / 4)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			_ = renewed.Run(ctx, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+		}
+	}
+}
+
 // selfRenewing is a lock whose lease is renewed until it is released: while its holder
 // lives, it does not run out. Its keys are the names of locks after a prefix of its own.
 // They are in a database.
 func selfRenewing(
-	database int, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+	database int,
+	free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+
 	return func(life context.Context, w Worker) (Lock, io.Closer, error) {
+
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			name = "mine:" + name
@@ -135,17 +161,7 @@ func selfRenewing(
 			}
 
 			held, release := context.WithCancel(life)
-			go func() {
-				tick := time.NewTicker(w.TTL / 4)
-				defer tick.Stop()
-				for held.Err() == nil {
-					select {
-					case <-held.Done():
-					case <-tick.C:
-						_ = renewed.Run(held, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
-					}
-				}
-			}()
+			go renewEvery(held, rdb, w, name, token)
 
 			return func(ctx context.Context) error {
 				release()
@@ -199,7 +215,10 @@ func TestRequire(t *testing.T) {
 		{[]string{"fair"}, "fair: not made"},
 		{[]string{"exclusiv"}, `there is no promise "exclusiv"; the promises are:`},
 	} {
-		messages, _, _ := strings.Cut(testkit.Try(t, func(t testing.TB) { r.Require(t, c.promises...) }), "\n")
+		told := testkit.Try(t, func(t testing.TB) {
+			r.Require(t, c.promises...)
+		})
+		messages, _, _ := strings.Cut(told, "\n")
 		if messages != c.says {
 			t.Errorf("requiring %q says %q, want %q", c.promises, messages, c.says)
 		}
@@ -231,7 +250,8 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	}
 
 	readme, example := read("README.md"), read("verify/locktest/example_test.go")
-	begins, ends := strings.Index(example, "func openRedislock("), strings.Index(example, "func TestRedislockUnderLoad(")
+	begins := strings.Index(example, "func openRedislock(")
+	ends := strings.Index(example, "func TestRedislockUnderLoad(")
 	for line := range strings.Lines(example[begins:ends]) {
 		if !strings.Contains(readme, strings.TrimSpace(line)) {
 			t.Errorf("README.md has not the example's line %q", line)
@@ -246,7 +266,9 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 		"module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
 	copied("verify/markettest/example_test.go", "purchase/mine_test.go")
 	copied("bench/example_test.go", "measurement/mine_test.go")
-	passes := func(folder string) string { return "ok  \texample.com/mine/" + folder }
+	passes := func(folder string) string {
+		return "ok  \texample.com/mine/" + folder
+	}
 	for _, c := range []struct {
 		takes string
 		says  []string
@@ -262,8 +284,11 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 		},
 	} {
 		copied("verify/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(parallel|purchase_moves)/try_takes", "./...")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off")
+		const checks = "Test.*/(parallel|purchase_moves)/try_takes"
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", checks, "./...")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(),
+			"GOPROXY=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if (err != nil) != c.fails {
 			t.Errorf("with %s it ends with %v\n%s", c.takes, err, out)

@@ -16,6 +16,7 @@ import (
 func tryTakesAFreeLock(f *fixture) {
 	other := f.worker()
 	lease := f.try(f.worker(), "a free lock")
+
 	start := time.Now()
 	f.checkHeld(other, "a lock that was taken by Try")
 	if took := time.Since(start); took > f.Patience {
@@ -24,6 +25,7 @@ func tryTakesAFreeLock(f *fixture) {
 	if err := lease.Context().Err(); err != nil {
 		f.Errorf("the context of a held lease has ended: %v", err)
 	}
+
 	f.release(lease)
 	f.checkFree(other, "after its release")
 }
@@ -129,7 +131,9 @@ func lookersExcludeEachOther(f *fixture) {
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.start(func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
+		c := f.start(func(ctx context.Context) (*lock.Lease, error) {
+			return first.Try(ctx, f.name)
+		})
 		if !f.AwaitHold(c, h) {
 			return false
 		}
@@ -254,7 +258,8 @@ func (f *fixture) overtake(h *suite.HeldRequest) (outcome, error) {
 	}
 
 	if f.keptOut(last) == errTaken {
-		f.Fatalf("a release was held %s until someone else had the lock; it then freed the lock of the other", h)
+		f.Fatalf("a release was held %s until someone else had the lock; "+
+			"it then freed the lock of the other", h)
 	}
 	f.release(next)
 	switch {

@@ -14,23 +14,37 @@ import (
 func TestExploreInAnotherDatabase(t *testing.T) {
 	one := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: withoutCancel}
 	faultless := explore.Bounds{Preemptions: 1}
-	few := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Lose}}
-	striking := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Behind, explore.Empty}}
-	script := func(database int) Open { return ownIn(database, setPX, compareAndDelete) }
-	deletes := func(database int) Open { return ownIn(database, setPX, del) }
-	list := func(database int) Open { return poppedIn(database, false) }
+	few := faultless
+	few.Faults = 1
+	few.Kinds = []explore.Fault{explore.Pause, explore.Lose}
+	striking := faultless
+	striking.Faults = 1
+	striking.Kinds = []explore.Fault{explore.Behind, explore.Empty}
+
+	script := func(database int) Open {
+		return ownIn(database, setPX, compareAndDelete)
+	}
+	deletes := func(database int) Open {
+		return ownIn(database, setPX, del)
+	}
+	list := func(database int) Open {
+		return poppedIn(database, false)
+	}
 	// A replica may lack a release.
 	replaced := []verify.Harm{verify.FreedAnothers, verify.Orphaned, verify.TwoHolders}
+
 	for name, test := range map[string]struct {
 		open   func(database int) Open
 		works  []work
 		bounds explore.Bounds
 		harms  []verify.Harm // sorted
 	}{
-		"script":              {script, works[:1], few, []verify.Harm{verify.Orphaned, verify.Outlived}},
-		"script, all":         {script, works, one, []verify.Harm{verify.Orphaned, verify.Outlived}},
-		"script, work":        {script, works[1:3], faultless, []verify.Harm{verify.Outlived}},
-		"DEL":                 {deletes, works[2:3], faultless, []verify.Harm{verify.FreedAnothers, verify.Outlived}},
+		"script":       {script, works[:1], few, []verify.Harm{verify.Orphaned, verify.Outlived}},
+		"script, all":  {script, works, one, []verify.Harm{verify.Orphaned, verify.Outlived}},
+		"script, work": {script, works[1:3], faultless, []verify.Harm{verify.Outlived}},
+		"DEL": {
+			deletes, works[2:3], faultless, []verify.Harm{verify.FreedAnothers, verify.Outlived},
+		},
 		"list":                {list, works[:2], faultless, nil},
 		"empty, or a replica": {script, works[:1], striking, replaced},
 	} {
@@ -38,6 +52,7 @@ func TestExploreInAnotherDatabase(t *testing.T) {
 			without(t, name == "script, all")
 			want, _ := judged(t, test.works, test.open(0), test.bounds)
 			got, harms := judged(t, test.works, test.open(1), test.bounds)
+
 			if got != want {
 				t.Errorf("in database 1:\n%sin database 0:\n%s", got, want)
 			}
@@ -50,7 +65,9 @@ func TestExploreInAnotherDatabase(t *testing.T) {
 
 // judged is what is found in a lock, with how many schedules, and the harms, each once. How
 // many schedules do harm depends a little on which are played on beside their twins.
-func judged(t *testing.T, works []work, open Open, b explore.Bounds) (text string, harms []verify.Harm) {
+func judged(
+	t *testing.T, works []work, open Open, b explore.Bounds) (text string, harms []verify.Harm) {
+
 	t.Helper()
 	for _, r := range searchAll(t, works, open, b, nil) {
 		text += fmt.Sprintf("%s: %d schedules:", r.Program.Name, r.Schedules)

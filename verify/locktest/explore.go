@@ -147,10 +147,13 @@ func searchAll(
 	b.Exhaustive = true
 	if b.Kinds == nil {
 		b.Kinds = []explore.Fault{
-			explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split, explore.Cancel,
+			explore.Pause, explore.Die, explore.Lose, explore.Late,
+			explore.Drop, explore.Split, explore.Cancel,
 		}
 	}
 
+	// Whether a lock can be extended is known once one was opened: by then the searches of
+	// other works, which stand before those that extend, have seen it.
 	var canExtend atomic.Bool
 	noting := func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 		l, closer, err := open(ctx, w)
@@ -165,7 +168,8 @@ func searchAll(
 		}
 		r, err := search(t, noting, work.bounds(b), work, found)
 		if work.goroutines && errors.Is(err, explore.ErrChance) {
-			t.Logf("%s: two goroutines of one client wake at one instant, and either may be first: %v", work.program, err)
+			t.Logf("%s: two goroutines of one client wake at one instant, "+
+				"and either may be first: %v", work.program, err)
 			continue
 		}
 		if err != nil {
@@ -188,10 +192,13 @@ func search(
 	}
 
 	left := map[string]string{} // by stack: whose it is
-	p := program(t.Name(), open, w, func(client, stack string) { left[stack] = client })
+	p := program(t.Name(), open, w, func(client, stack string) {
+		left[stack] = client
+	})
 	defer func() {
 		for _, stack := range slices.Sorted(maps.Keys(left)) {
-			t.Logf("%s: a lease after its last release %s still has a goroutine that it did not have before, in\n%s",
+			t.Logf("%s: a lease after its last release %s still has a goroutine "+
+				"that it did not have before, in\n%s",
 				w.program, left[stack], stack)
 		}
 	}()
@@ -210,5 +217,11 @@ func program(subject string, open Open, w work, onLeft func(client, stack string
 		isFirst = false
 		return e.trial()
 	}
-	return explore.Program{Name: w.program, Subject: subject, Masters: true, Observed: true, Begin: begin}
+	return explore.Program{
+		Name:     w.program,
+		Subject:  subject,
+		Masters:  true,
+		Observed: true,
+		Begin:    begin,
+	}
 }

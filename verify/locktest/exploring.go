@@ -45,11 +45,18 @@ func (e *exploring) trial() *explore.Trial {
 		clients = clients[:1]
 	}
 	if e.work.shared {
-		alice.Shared, bob.Shared = true, true
+		alice.Shared = true
+		bob.Shared = true
 		writer := Worker{Name: "Writer", TTL: lease, Number: 2}
 		clients = []explore.Client{e.locks(alice, 1), e.locks(bob, 1), e.locks(writer, 1)}
 	}
-	return &explore.Trial{Clients: clients, Judge: e.judge, State: e.state, Close: e.close, Vacuous: e.vacuous}
+	return &explore.Trial{
+		Clients: clients,
+		Judge:   e.judge,
+		State:   e.state,
+		Close:   e.close,
+		Vacuous: e.vacuous,
+	}
 }
 
 // An exploring is one schedule, and what its clients have done in it.
@@ -84,8 +91,11 @@ func (e *exploring) state() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
+	// All that the judgement of what comes reads, and no more: what is left out makes states
+	// equal that are not, and what is added makes the search longer.
 	var b strings.Builder
-	fmt.Fprintf(&b, "free %d, released %q, entered %t, %q\n", e.since(e.free), e.released, e.entered > 0, e.found)
+	fmt.Fprintf(&b, "free %d, released %q, entered %t, %q\n",
+		e.since(e.free), e.released, e.entered > 0, e.found)
 
 	for _, name := range slices.Sorted(maps.Keys(e.taking)) {
 		a := e.taking[name]
@@ -167,18 +177,23 @@ type user struct {
 
 // opens opens the lock of a client, and a connection of its own for its work.
 func (e *exploring) opens(ctx context.Context, s *explore.Session, w Worker) (*user, error) {
-	toServer := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
+	toServer := func(ctx context.Context) (net.Conn, error) {
+		return s.Connect(ctx, "", "")
+	}
 	work, err := redisconn.Over(toServer).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 
+	// Its lock dials for itself. What it has opened is closed at the end, even if it then failed.
 	e.update(func() { e.clients = append(e.clients, s) })
 	w.Timeout = lockTimeout
 	w.dial = s.Connect
 	l, closer, err := e.open(ctx, w)
 	if closer != nil {
-		e.update(func() { e.closers = append(e.closers, closer) })
+		e.update(func() {
+			e.closers = append(e.closers, closer)
+		})
 	}
 	if err != nil {
 		e.update(func() { e.err = err })
@@ -189,7 +204,14 @@ func (e *exploring) opens(ctx context.Context, s *explore.Session, w Worker) (*u
 	_, confined := closer.(Confined)
 	e.update(func() { e.confined = confined })
 	extender, _ := closer.(Extender)
-	return &user{Session: s, Worker: w, lock: l, extender: extender, work: work, rest: lease / 3}, nil
+	return &user{
+		Session:  s,
+		Worker:   w,
+		lock:     l,
+		extender: extender,
+		work:     work,
+		rest:     lease / 3,
+	}, nil
 }
 
 // client locks and unlocks a number of times. Inside it makes a request, so that
@@ -245,7 +267,9 @@ func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]
 	for stack, n := range s.Goroutines() {
 		isOwn := strings.Contains(stack, "locktest.(*exploring).tellLeft")
 		if n > opened[stack] && !isOwn {
-			e.update(func() { e.onLeft(name, stack) })
+			e.update(func() {
+				e.onLeft(name, stack)
+			})
 		}
 	}
 }
@@ -257,10 +281,14 @@ func (u *user) asks(ctx context.Context) { _ = u.work.Del(ctx, "work").Err() }
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
 // the work, so that an unlock that is deferred is tried after its context has ended, too. One
 // that fails is called once more, as documentation tells users, but where its work says once.
-func (e *exploring) workAndUnlock(ctx context.Context, u *user, unlock func(context.Context) error) error {
+func (e *exploring) workAndUnlock(
+	ctx context.Context, u *user, unlock func(context.Context) error) error {
+
 	call, end := u.Call(ctx)
 	defer end()
+
 	u.asks(ctx)
+	// One that leaves does no work, so that it has had the lock, and gone, when the other extends.
 	leaves := e.work.leaves && u.Worker.Number > 0
 	if !leaves {
 		e.works(ctx)
@@ -271,14 +299,21 @@ func (e *exploring) workAndUnlock(ctx context.Context, u *user, unlock func(cont
 
 	err := e.unlock(call, u.Session, u.Name, unlock)
 	if err != nil && e.work.once {
-		e.update(func() { e.failed[u.Name] = &unrepeated{Session: u.Session, changes: u.Seen().Changes} })
+		e.update(func() {
+			e.failed[u.Name] = &unrepeated{
+				Session: u.Session,
+				changes: u.Seen().Changes,
+			}
+		})
 		return err
 	}
 	return e.unlockAgain(ctx, u, err, unlock)
 }
 
 // unlockAgain unlocks once more if the first time has failed.
-func (e *exploring) unlockAgain(ctx context.Context, u *user, first error, unlock func(context.Context) error) error {
+func (e *exploring) unlockAgain(
+	ctx context.Context, u *user, first error, unlock func(context.Context) error) error {
+
 	if first == nil {
 		return nil
 	}
@@ -310,17 +345,24 @@ func (e *exploring) update(write func()) {
 // unlocks.
 func (e *exploring) takes(ctx context.Context, u *user) (
 	there *stay, unlock func(context.Context) error, err error) {
-	s, w := u.Session, u.Worker
+
+	s := u.Session
+	w := u.Worker
 	call, end := s.Call(ctx)
 	defer end()
+
 	// Two who give up at one instant would have their goroutines run in either order.
 	patience := lockTimeout + time.Duration(w.Number)*time.Millisecond
 	bounded, cancel := context.WithTimeout(call, patience)
 	defer cancel()
+
 	a := &attempt{Session: s, began: time.Now(), before: s.Seen(), gap: lease / 3}
-	defer e.update(func() { delete(e.taking, w.Name) })
+	defer e.update(func() {
+		delete(e.taking, w.Name)
+	})
 	for {
-		asked, pauses := time.Now(), s.Pauses()
+		asked := time.Now()
+		pauses := s.Pauses()
 		s.Waits()
 		e.update(func() {
 			a.calls = true
@@ -341,6 +383,7 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 			}
 			return there, unlock, nil
 		}
+
 		switch {
 		case call.Err() != nil && ctx.Err() == nil:
 			return nil, nil, fmt.Errorf("%w: %w", errGivenUp, err)

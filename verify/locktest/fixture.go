@@ -238,7 +238,9 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 	return f.Start(func(ctx context.Context) error {
 		lease, err := do(ctx)
 		if lease != nil && err == nil {
-			f.Cleanup(func() { _ = lease.Release(f.Ctx) }) // the check may have done so
+			f.Cleanup(func() {
+				_ = lease.Release(f.Ctx) // the check may have done so
+			})
 		}
 		return err
 	})
@@ -246,23 +248,31 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 
 // waiter starts to take a lock that is held. It returns when the worker waits,
 // as far as that can be known.
-func (f *fixture) waiter(w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
+func (f *fixture) waiter(
+	w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
+
 	f.Helper()
-	waiting, observe := step.Hold(step.Waiting), w.Steps
+	observe := w.Steps
+	waiting := step.Hold(step.Waiting)
 	waiting.Open()
 	w.Steps = func(ctx context.Context, at step.Name) {
 		waiting.Observe(ctx, at)
 		observe.At(ctx, at)
 	}
+
 	name := f.name
 	before := f.queued()
 	l := f.open(w)
-	c := f.start(func(ctx context.Context) (*lock.Lease, error) { return take(l, ctx, name) })
+	c := f.start(func(ctx context.Context) (*lock.Lease, error) {
+		return take(l, ctx, name)
+	})
 
 	// A Lock does not say that it waits: it is given the time that it may need to begin.
-	known, limit := false, f.Patience
+	known := false
+	limit := f.Patience
 	if f.factory.adapted {
-		known, limit = true, tryFor
+		known = true
+		limit = tryFor
 	}
 	suite.Repeat(limit, func() bool {
 		select {

@@ -31,7 +31,9 @@ func watchAndDelete(ctx context.Context, rdb *redis.Client, name, token string, 
 		if err != nil || holder != token {
 			return orHeld(false, err)
 		}
-		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, name).Err() })
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			return p.Del(ctx, name).Err()
+		})
 		return err
 	}, name)
 }
@@ -76,7 +78,8 @@ func renewedElsewhere(eachSelects bool) Open {
 		rdb := redis.NewClient(&options)
 
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			token, conn := rand.Text(), rdb.Conn()
+			token := rand.Text()
+			conn := rdb.Conn()
 			err := conn.Select(ctx, 1).Err()
 			if err == nil {
 				err = orHeld(conn.SetNX(ctx, name, token, w.TTL).Result())
@@ -93,11 +96,13 @@ func renewedElsewhere(eachSelects bool) Open {
 					_ = compareAndExpire(holds, rdb, name, token, w)
 				}
 			}()
+
 			return func(ctx context.Context) error {
 				stop()
 				<-done
 				defer conn.Close()
-				return conn.Eval(ctx, `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("del", KEYS[1]) end`,
+				const script = `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("del", KEYS[1]) end`
+				return conn.Eval(ctx, script,
 					[]string{name}, token).Err()
 			}, nil
 		}, rdb, nil
@@ -121,10 +126,12 @@ func bothKeys(undo rollback) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			keys, token := []string{name + ":a", name + ":b"}, rand.Text()
+			token := rand.Text()
+			keys := []string{name + ":a", name + ":b"}
 			if w.Number == 1 {
 				slices.Reverse(keys)
 			}
+
 			unlock := func(ctx context.Context) (err error) {
 				for _, key := range keys {
 					err = errors.Join(err, compareAndDelete(ctx, rdb, key, token, w))
@@ -156,12 +163,15 @@ func signalled(atOnce bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			token, keys := rand.Text(), []string{name, name + ":signal"}
+			token := rand.Text()
+			keys := []string{name, name + ":signal"}
+
 			err := setPX(ctx, rdb, name, token, w)
 			for err == errHeld && ctx.Err() == nil {
 				_ = rdb.BLPop(ctx, w.TTL, keys[1]).Err()
 				err = setPX(ctx, rdb, name, token, w)
 			}
+
 			return func(ctx context.Context) error {
 				if atOnce {
 					return signals.Run(ctx, rdb, keys, token).Err()
@@ -182,12 +192,17 @@ func TestExploreWhatPeopleReport(t *testing.T) {
 	strikes := func(kind explore.Fault) explore.Bounds {
 		return explore.Bounds{Faults: 1, Kinds: []explore.Fault{kind}}
 	}
-	inTurn, meets, twice := explore.Bounds{}, explore.Bounds{Preemptions: 1}, explore.Bounds{Preemptions: 2}
+	inTurn := explore.Bounds{}
+	meets := explore.Bounds{Preemptions: 1}
+	twice := explore.Bounds{Preemptions: 2}
 	only := func(programs ...string) []work {
-		return slices.DeleteFunc(slices.Clone(works), func(w work) bool { return !slices.Contains(programs, w.program) })
+		return slices.DeleteFunc(slices.Clone(works), func(w work) bool {
+			return !slices.Contains(programs, w.program)
+		})
 	}
 	briefly, long := only("lock"), only("lock", "lock-work-of-1.5-leases", "lock-work-of-3-leases")
-	extended := only("lock", "lock-extended", "lock-extended-after-its-lease", "lock-extended-after-anothers")
+	extended := only(
+		"lock", "lock-extended", "lock-extended-after-its-lease", "lock-extended-after-anothers")
 
 	for _, test := range []struct {
 		issue         string
@@ -220,7 +235,9 @@ func TestExploreWhatPeopleReport(t *testing.T) {
 			}
 
 			text, harms = judged(t, test.works, test.sound, test.at)
-			accused := func(h verify.Harm) bool { return !h.IsNote() || h == test.harm }
+			accused := func(h verify.Harm) bool {
+				return !h.IsNote() || h == test.harm
+			}
 			if slices.ContainsFunc(harms, accused) {
 				t.Errorf("it accuses a lock that is sound:\n%s", text)
 			}

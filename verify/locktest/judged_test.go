@@ -44,7 +44,9 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 
-	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: processes.Kinds()}
+	bounds := explore.Bounds{
+		Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: processes.Kinds(),
+	}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
 			virtual, err := search(t, ours(t, spec), bounds, works[0], nil)
@@ -66,14 +68,18 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var judged []explore.Found
 			for _, f := range real.Found {
 				is := explore.Found{Violation: f.Violation, Preemptions: f.Preemptions, Faults: f.Faults}
 				judged = append(judged, is)
 			}
-			t.Logf("%v in %d schedules, and in %d of virtual time", fewest(judged), real.Schedules, virtual.Schedules)
+
+			t.Logf("%v in %d schedules, and in %d of virtual time",
+				fewest(judged), real.Schedules, virtual.Schedules)
 			if found, want := fewest(judged), fewest(virtual.Found); !maps.Equal(found, want) {
-				t.Errorf("judge found %v in %d schedules, the search %v in %d", found, real.Schedules, want, virtual.Schedules)
+				t.Errorf("judge found %v in %d schedules, the search %v in %d",
+					found, real.Schedules, want, virtual.Schedules)
 			}
 		})
 	}
@@ -95,12 +101,20 @@ func ours(t *testing.T, name string) Open {
 	t.Helper()
 	spec := testkit.Must(catalogue.Full().Parse("fine:" + name))(t)
 	keys := testkit.Must(market.NewKeys("judged:"))(t)
+
 	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 		spec := suite.WithDefaults(catalogue.Full(), spec, map[param.Role]time.Duration{
 			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
-		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", "") })
-		env := strategies.Env{ClientEnv: market.ClientEnv{Number: w.Number}, Keys: keys, Process: new(lock.ProcessState)}
+
+		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) {
+			return w.Dial(ctx, "tcp", "")
+		})
+		env := strategies.Env{
+			ClientEnv: market.ClientEnv{Number: w.Number},
+			Keys:      keys,
+			Process:   new(lock.ProcessState),
+		}
 		c, err := connect.Open(ctx, spec, connect.MarketServers{Market: dialer}, connect.Counters{}, env)
 		if err != nil {
 			return nil, nil, err

@@ -222,7 +222,9 @@ func (r Report) Unchecked() []string {
 func (r Report) Require(t testing.TB, promises ...string) {
 	t.Helper()
 	for _, name := range promises {
-		if !slices.ContainsFunc(r, func(p verify.PromiseState) bool { return p.Promise == name }) {
+		if !slices.ContainsFunc(r, func(p verify.PromiseState) bool {
+			return p.Promise == name
+		}) {
 			t.Errorf("there is no promise %q; the promises are:\n%s", name, r)
 		}
 	}

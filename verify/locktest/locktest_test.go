@@ -66,14 +66,22 @@ func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 
 			report, _ := reported(t, m.promises, Factory{Open: open, Patience: m.factory().Patience})
 			for _, begins := range checks.by {
-				for _, p := range report {
-					if p.Promise == named(t, begins).Promise && p.State == Kept {
-						t.Errorf("a lock that %s: %s is kept", fault, p.Promise)
-					}
+				promise := named(t, begins).Promise
+				if isKept(report, promise) {
+					t.Errorf("a lock that %s: %s is kept", fault, promise)
 				}
 			}
 		})
 	}
+}
+
+func isKept(report Report, promise string) bool {
+	for _, p := range report {
+		if p.Promise == promise && p.State == Kept {
+			return true
+		}
+	}
+	return false
 }
 
 // reported runs all checks on a lock that may fail them, and returns what they said too.
@@ -86,10 +94,13 @@ func reported(t *testing.T, promises lock.Promises, factory Factory) (Report, st
 	if factory.Parallel {
 		running.SetLimit(3)
 	}
+
 	for i, c := range checks {
 		running.Go(func() error {
 			messages[i] = testkit.Try(t, func(t testing.TB) {
-				newSuite(factory, promises).RunOne(t, c, func(r suite.Result) { results[i] = r })
+				newSuite(factory, promises).RunOne(t, c, func(r suite.Result) {
+					results[i] = r
+				})
 			})
 			return nil
 		})
@@ -105,10 +116,15 @@ func reported(t *testing.T, promises lock.Promises, factory Factory) (Report, st
 
 // A check that a hook skipped is not passed.
 func TestSkippedChecksAreUnchecked(t *testing.T) {
-	factory := Factory{Open: func(t testing.TB, _ Worker) lock.Locker { t.Skip("no server"); return nil }}
+	factory := Factory{Open: func(t testing.TB, _ Worker) lock.Locker {
+		t.Skip("no server")
+		return nil
+	}}
 	var got suite.Result
 	testkit.Try(t, func(t testing.TB) {
-		newSuite(factory, everything).RunOne(t, named(t, "workers exclude"), func(r suite.Result) { got = r })
+		newSuite(factory, everything).RunOne(t, named(t, "workers exclude"), func(r suite.Result) {
+			got = r
+		})
 	})
 	if got.Missing == "" {
 		t.Errorf("the outcome is %+v, want what was missing", got)
@@ -141,11 +157,16 @@ func (l leavable) Acquire(ctx context.Context, name string) (*lock.Lease, error)
 
 // A lease that outlasts its being left is found; one that expires is not.
 func TestLeftLeases(t *testing.T) {
-	for fault, says := range map[fault]string{neverExpires: "a lease that its holder left: the lock is not free", "": ""} {
+	for fault, says := range map[fault]string{
+		neverExpires: "a lease that its holder left: the lock is not free",
+		"":           "",
+	} {
 		m := newMemory(t, fault)
 		factory := Factory{
 			TTL: m.factory().TTL, Patience: m.factory().Patience,
-			Open: func(t testing.TB, w Worker) lock.Locker { return leavable{m.factory().Open(t, w)} },
+			Open: func(t testing.TB, w Worker) lock.Locker {
+				return leavable{m.factory().Open(t, w)}
+			},
 		}
 		messages := testkit.Try(t, func(t testing.TB) {
 			newSuite(factory, everything).RunOne(t, named(t, "left lease"), func(suite.Result) {})
@@ -162,7 +183,9 @@ func TestABrokenTryIsNoWrongClock(t *testing.T) {
 	var got suite.Result
 	messages := testkit.Try(t, func(t testing.TB) {
 		broken := newSuite(newMemory(t, tryFails).factory(), everything)
-		broken.RunOne(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
+		broken.RunOne(t, named(t, "wrong clocks"), func(r suite.Result) {
+			got = r
+		})
 	})
 	if got.Failed || !strings.Contains(got.Missing, "with a right clock") {
 		t.Errorf("%q, %+v; want it unchecked: Try does not work with a right clock", messages, got)
@@ -175,7 +198,9 @@ func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got suite.Result
 	testkit.Try(t, func(t testing.TB) {
 		bare := Factory{Open: newMemory(t, "").factory().Open, Renewing: true}
-		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(r suite.Result) { got = r })
+		newSuite(bare, everything).RunOne(t, named(t, "lease that nobody"), func(r suite.Result) {
+			got = r
+		})
 	})
 	if got.Missing == "" {
 		t.Errorf("the outcome is %+v, want that the hook is missing", got)
@@ -186,7 +211,9 @@ func TestEveryPromiseHasACheck(t *testing.T) {
 	named := map[string]bool{"": true}
 	for _, p := range (lock.Promises{}).List() {
 		named[p.Name] = true
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.Promise == p.Name }) {
+		if !slices.ContainsFunc(checks, func(c check) bool {
+			return c.Promise == p.Name
+		}) {
 			t.Errorf("promise %q has no check", p.Name)
 		}
 	}
@@ -337,7 +364,9 @@ func failureOf(t *testing.T, c check, f fault) (messages string) {
 
 func named(t testing.TB, begins string) check {
 	t.Helper()
-	i := slices.IndexFunc(checks, func(c check) bool { return strings.HasPrefix(c.Name, begins) })
+	i := slices.IndexFunc(checks, func(c check) bool {
+		return strings.HasPrefix(c.Name, begins)
+	})
 	if i < 0 {
 		t.Fatalf("no check begins with %q", begins)
 	}
@@ -346,7 +375,8 @@ func named(t testing.TB, begins string) check {
 
 func TestSlowTryIsFound(t *testing.T) {
 	t.Parallel()
-	if messages := failureOf(t, named(t, "try takes"), tryIsSlow); !strings.Contains(messages, "took") {
+	messages := failureOf(t, named(t, "try takes"), tryIsSlow)
+	if !strings.Contains(messages, "took") {
 		t.Errorf("the check said %q, want how long it took", messages)
 	}
 }

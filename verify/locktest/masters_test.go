@@ -61,7 +61,9 @@ func mastersWith(_ context.Context, w Worker, options ...redsync.Option) (Lock, 
 func TestExploreMasters(t *testing.T) {
 	bounds := explore.Bounds{
 		Faults: 1, Exhaustive: true,
-		Kinds: []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Empty, explore.ServerClock},
+		Kinds: []explore.Fault{
+			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Empty, explore.ServerClock,
+		},
 	}
 	if os.Getenv("MARKETSIM_EXPLORE") != "" {
 		bounds.Preemptions = 1
@@ -86,6 +88,7 @@ func TestExploreMastersWithTwoFaults(t *testing.T) {
 	if os.Getenv("MARKETSIM_EXPLORE") != "masters" {
 		t.Skip("takes 25 minutes: set MARKETSIM_EXPLORE=masters")
 	}
+
 	for pair, harm := range map[[2]explore.Fault]bool{
 		{explore.Empty, explore.Empty}:             true,
 		{explore.Empty, explore.Drop}:              true,

@@ -34,6 +34,7 @@ func (l *memoryLease) Release(ctx context.Context) error {
 	m := l.locker.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	r := m.room(l.name)
 	at := slices.Index(r.holders, l)
 	switch m.fault {

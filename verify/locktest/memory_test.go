@@ -33,7 +33,8 @@ type room struct {
 }
 
 var everything = lock.Promises{
-	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true, Fair: true,
+	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+	Reentrant: true, Fair: true,
 	Fenced: true, SurvivesNodeLoss: true, NoticesLoss: true, Shared: true, ServesWriters: true,
 }
 
@@ -46,10 +47,15 @@ func newMemory(t testing.TB, f fault) *memory {
 // factory has all hooks.
 func (m *memory) factory() Factory {
 	return Factory{
-		Open:     func(_ testing.TB, w Worker) lock.Locker { return &memoryLocker{m: m, Worker: w} },
-		Lose:     func(_ testing.TB, name string) { m.lose(name) },
-		Crash:    func(_ testing.TB, l lock.Locker) { m.crash(l.(*memoryLocker)) },
-		StopNode: func(testing.TB) func() { m.stop(true); return func() { m.stop(false) } },
+		Open: func(_ testing.TB, w Worker) lock.Locker {
+			return &memoryLocker{m: m, Worker: w}
+		},
+		Lose:  func(_ testing.TB, name string) { m.lose(name) },
+		Crash: func(_ testing.TB, l lock.Locker) { m.crash(l.(*memoryLocker)) },
+		StopNode: func(testing.TB) func() {
+			m.stop(true)
+			return func() { m.stop(false) }
+		},
 		Clock:    true,
 		TTL:      100 * time.Millisecond,
 		Patience: 600 * time.Millisecond,
@@ -94,7 +100,9 @@ func (m *memory) room(name string) *room {
 }
 
 func (r *room) leave(l *memoryLocker) {
-	r.line = slices.DeleteFunc(r.line, func(other *memoryLocker) bool { return other == l })
+	r.line = slices.DeleteFunc(r.line, func(other *memoryLocker) bool {
+		return other == l
+	})
 }
 
 // expire drops the holders whose TTL has passed.
@@ -170,10 +178,12 @@ func (l *memoryLocker) wait(ctx context.Context, name string) (*lock.Lease, erro
 		}
 
 		l.Steps.At(ctx, step.Waiting)
+
 		done := ctx.Done()
 		if l.m.fault == deafToContext {
 			done = nil
 		}
+
 		select {
 		case <-tick.C:
 		case <-timeout:
@@ -235,22 +245,30 @@ func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (*l
 
 // may reports whether the rules let the worker in.
 func (l *memoryLocker) may(r *room) bool {
-	holds := func(who func(*memoryLease) bool) bool { return slices.ContainsFunc(r.holders, who) }
-	if l.m.fault != shutsHolderOut && holds(func(h *memoryLease) bool { return h.locker == l }) {
+	holds := func(who func(*memoryLease) bool) bool {
+		return slices.ContainsFunc(r.holders, who)
+	}
+	if l.m.fault != shutsHolderOut && holds(func(h *memoryLease) bool {
+		return h.locker == l
+	}) {
 		return true
 	}
 
 	turn := len(r.line) == 0 || r.line[0] == l
 	free := len(r.holders) == 0
 	if l.reading {
-		free = !holds(func(h *memoryLease) bool { return !h.reading })
+		free = !holds(func(h *memoryLease) bool {
+			return !h.reading
+		})
 	}
 
 	switch l.m.fault {
 	case letsAllIn:
 		free = true
 	case writesAmongReaders:
-		free = free || holds(func(h *memoryLease) bool { return h.reading })
+		free = free || holds(func(h *memoryLease) bool {
+			return h.reading
+		})
 	case lastFirst:
 		turn = len(r.line) == 0 || r.line[len(r.line)-1] == l
 	case starvesWriters:
@@ -264,7 +282,13 @@ func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 	if l.m.fault != repeatsFences {
 		r.fence++
 	}
-	lease := &memoryLease{locker: l, name: name, reading: l.reading, fence: r.fence, expires: l.now().Add(l.TTL)}
+	lease := &memoryLease{
+		locker:  l,
+		name:    name,
+		reading: l.reading,
+		fence:   r.fence,
+		expires: l.now().Add(l.TTL),
+	}
 	for _, other := range r.holders {
 		if l.m.fault == readersShareLease && l.reading {
 			other.expires = lease.expires
@@ -272,5 +296,10 @@ func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 	}
 	lease.ctx, lease.cancel = context.WithCancelCause(context.Background())
 	r.holders = append(r.holders, lease)
-	return &lock.Lease{Noticed: lease.ctx, Fence: lease.fence, Release: lease.Release, Renew: lease.Renew}
+	return &lock.Lease{
+		Noticed: lease.ctx,
+		Fence:   lease.fence,
+		Release: lease.Release,
+		Renew:   lease.Renew,
+	}
 }

@@ -48,7 +48,8 @@ func (e *exploring) extends(ctx context.Context, u *user) bool {
 			there.atEntry = 0 // so that states are told apart by it while it matters alone
 		}
 		if err == nil && lost && !u.Died() {
-			e.finds(verify.ExtendedLost, u.Name+" extends the lock, and is told yes, though another client has had it since")
+			e.finds(verify.ExtendedLost,
+				u.Name+" extends the lock, and is told yes, though another client has had it since")
 		}
 	})
 	return err == nil
@@ -76,10 +77,13 @@ func (e *exploring) twoGoroutines(ctx context.Context, u *user) string {
 	}
 	e.enter(u.Name, there)
 
-	second, end := *u, make(chan string)
+	second := *u
+	end := make(chan string)
 	second.Name += "'s other goroutine"
 	second.rest = twoGoroutinesRest
-	go func() { end <- e.takesToo(ctx, &second) }()
+	go func() {
+		end <- e.takesToo(ctx, &second)
+	}()
 	_ = locking.Sleep(ctx, e.work.lasts, nil)
 	err = e.unlock(ctx, u.Session, u.Name, unlock)
 	err = e.unlockAgain(ctx, u, err, unlock)

@@ -29,19 +29,27 @@ type extendable struct {
 func (e extendable) Extend(ctx context.Context, name string) error { return e.extend(ctx, name) }
 
 // extendedBy is SET NX PX with an extension, which is told the token of the last lock.
-func extendedBy(extend func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+func extendedBy(
+	extend func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		var last atomic.Pointer[string]
+
 		take := func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
 			err := setPX(ctx, rdb, name, token, w)
 			if err == nil {
 				last.Store(&token)
 			}
-			return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
+			return func(ctx context.Context) error {
+				return compareAndDelete(ctx, rdb, name, token, w)
+			}, err
 		}
-		again := func(ctx context.Context, name string) error { return extend(ctx, rdb, name, *last.Load(), w) }
+
+		again := func(ctx context.Context, name string) error {
+			return extend(ctx, rdb, name, *last.Load(), w)
+		}
 		return take, extendable{Closer: rdb, extend: again}, nil
 	}
 }
@@ -65,6 +73,7 @@ func extendedByRedsync(options ...redsync.Option) Open {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
 		rs := redsync.New(goredis.NewPool(rdb))
 		var last atomic.Pointer[redsync.Mutex]
+
 		take := func(ctx context.Context, name string) (func(context.Context) error, error) {
 			m := rs.NewMutex(name, append(options, redsync.WithExpiry(w.TTL), redsync.WithTries(1))...)
 			err := m.LockContext(ctx)
@@ -76,7 +85,10 @@ func extendedByRedsync(options ...redsync.Option) Open {
 				return err
 			}, err
 		}
-		extend := func(ctx context.Context, _ string) error { return orHeld(last.Load().ExtendContext(ctx)) }
+
+		extend := func(ctx context.Context, _ string) error {
+			return orHeld(last.Load().ExtendContext(ctx))
+		}
 		return take, extendable{Closer: rdb, extend: extend}, nil
 	}
 }
@@ -87,27 +99,25 @@ func TestExploreExtend(t *testing.T) {
 		open  Open
 		harms []verify.Harm // sorted, without notes
 	}{
-		"compares":               {extendedBy(compareAndExpire), nil},
-		"extends anybody's":      {extendedBy(expire), []verify.Harm{verify.ExtendedLost, verify.TwoHolders}},
-		"does nothing":           {extendedBy(saysYes), []verify.Harm{verify.ExtendedLost, verify.TwoHolders}},
-		"redsync":                {extendedByRedsync(), nil},
-		"redsync takes it again": {extendedByRedsync(redsync.WithSetNXOnExtend()), []verify.Harm{verify.ExtendedLost}},
+		"compares": {extendedBy(compareAndExpire), nil},
+		"extends anybody's": {
+			extendedBy(expire), []verify.Harm{verify.ExtendedLost, verify.TwoHolders},
+		},
+		"does nothing": {
+			extendedBy(saysYes), []verify.Harm{verify.ExtendedLost, verify.TwoHolders},
+		},
+		"redsync": {extendedByRedsync(), nil},
+		"redsync takes it again": {
+			extendedByRedsync(redsync.WithSetNXOnExtend()), []verify.Harm{verify.ExtendedLost},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var harms []verify.Harm
 			reports := searchAll(t, works, test.open, explore.Bounds{Preemptions: 1}, nil)
-			for _, r := range reports {
-				for _, f := range r.Found {
-					if !f.Harm.IsNote() {
-						harms = append(harms, f.Harm)
-					}
-				}
-			}
-			slices.Sort(harms)
-			harms = slices.Compact(harms)
+			harms := slices.DeleteFunc(harmsOf(reports), verify.Harm.IsNote)
 			if !slices.Equal(harms, test.harms) {
 				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, reports)
 			}
+
 			if last := reports[len(reports)-1].Program.Name; last != "lock-extended-after-anothers" {
 				t.Errorf("the last program is %s", last)
 			}
@@ -126,7 +136,8 @@ func (confined) Confined() {}
 func oneObject(looks, isConfined bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
-		token, holds := rand.Text(), make(chan struct{}, 1)
+		token := rand.Text()
+		holds := make(chan struct{}, 1)
 		take := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then
 			redis.call("PEXPIRE", KEYS[1], ARGV[2]) return 1 end
 			return redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) and 1 or 0`)
@@ -153,6 +164,7 @@ func oneObject(looks, isConfined bool) Open {
 			if err != nil {
 				over()
 			}
+
 			released := false
 			return func(ctx context.Context) error {
 				err := compareAndDelete(ctx, rdb, name, token, w)
@@ -169,21 +181,29 @@ func oneObject(looks, isConfined bool) Open {
 // Two goroutines that take the lock with one object, which lets both in, are a harm, and a note
 // where its documentation says so.
 func TestExploreOneObjectOfTwoGoroutines(t *testing.T) {
-	i := slices.IndexFunc(works, func(w work) bool { return w.goroutines })
+	i := slices.IndexFunc(works, func(w work) bool {
+		return w.goroutines
+	})
 	for name, test := range map[string]struct {
 		open  Open
 		harms []verify.Harm // sorted
 	}{
 		"a token for each lock": {own(setPX, compareAndDelete), nil},
-		"a token for good":      {oneObject(false, false), []verify.Harm{verify.ReleasedNothing, verify.TwoHolders}},
-		"is documented":         {oneObject(false, true), []verify.Harm{verify.HeldByTwoGoroutines}},
-		"looks":                 {oneObject(true, false), nil},
-		"asks once more":        {own(setPXThenGet, compareAndDelete), nil},
+		"a token for good": {
+			oneObject(false, false), []verify.Harm{verify.ReleasedNothing, verify.TwoHolders},
+		},
+		"is documented":  {oneObject(false, true), []verify.Harm{verify.HeldByTwoGoroutines}},
+		"looks":          {oneObject(true, false), nil},
+		"asks once more": {own(setPXThenGet, compareAndDelete), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Late}}
+			bounds := explore.Bounds{
+				Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Late},
+			}
 			text, harms := judged(t, works[i:i+1], test.open, bounds)
-			harms = slices.DeleteFunc(harms, func(h verify.Harm) bool { return h == verify.Outlived || h == verify.Orphaned })
+			harms = slices.DeleteFunc(harms, func(h verify.Harm) bool {
+				return h == verify.Outlived || h == verify.Orphaned
+			})
 			if !slices.Equal(harms, test.harms) {
 				t.Errorf("it finds %q, want %q\n%s", harms, test.harms, text)
 			}
@@ -202,7 +222,10 @@ func TestCheckExtend(t *testing.T) {
 	}{
 		{"compares", "renewal keeps", extendedBy(compareAndExpire), ""},
 		{"compares", "renewal of a lost", extendedBy(compareAndExpire), ""},
-		{"extends anybody's", "renewal of a lost", extendedBy(expire), "a lock that someone else has: <nil>"},
+		{
+			"extends anybody's", "renewal of a lost", extendedBy(expire),
+			"a lock that someone else has: <nil>",
+		},
 		{"redsync", "renewal of a lease", extendedByRedsync(), ""},
 		{
 			"redsync takes it again", "renewal of a lease", extendedByRedsync(redsync.WithSetNXOnExtend()),
@@ -216,9 +239,12 @@ func TestCheckExtend(t *testing.T) {
 				s := &served{t: t}
 				factory := c.open.factory(s.at)
 				factory.TTL = 500 * time.Millisecond
-				done := func(r suite.Result) { got = r }
+				done := func(r suite.Result) {
+					got = r
+				}
 				newSuite(factory, (&adapter{}).Promises()).RunOne(t, named(t, c.check), done)
 			})
+
 			if got.Failed != (c.says != "") || got.Missing != "" || !strings.Contains(messages, c.says) {
 				t.Errorf("it says %q, %+v, want %q", messages, got, c.says)
 			}

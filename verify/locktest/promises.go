@@ -16,7 +16,11 @@ func holderEntersAgain(f *fixture) {
 	for _, lastFirst := range []bool{true, false} {
 		f.name = newName()
 		holder, other := f.worker(), f.worker()
-		held := []*lock.Lease{f.acquire(holder), f.acquire(holder), f.try(holder, "a holder enters again")}
+		held := []*lock.Lease{
+			f.acquire(holder),
+			f.acquire(holder),
+			f.try(holder, "a holder enters again"),
+		}
 		if lastFirst {
 			slices.Reverse(held)
 		}
@@ -33,16 +37,19 @@ const waitersInLine = 4
 func waitersGetItInOrder(f *fixture) {
 	lease := f.acquire(f.worker())
 	order := make(chan int, waitersInLine)
+
+	// Each comes when the one before it is known to wait: only then is there an order.
 	var line []*waiter
 	for i := range waitersInLine {
-		w := f.waiter(Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
+		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
 			lease, err := l.Acquire(ctx, name)
 			if err != nil {
 				return nil, err
 			}
 			order <- i
 			return nil, lease.Release(ctx)
-		})
+		}
+		w := f.waiter(Worker{}, take)
 		if !w.known {
 			f.Unchecked("it does not report step.Waiting, and there is no hook Queued")
 		}
@@ -53,8 +60,8 @@ func waitersGetItInOrder(f *fixture) {
 	for i, w := range line {
 		f.gets(w, "a waiter in line")
 		if got := <-order; got != i {
-			f.Errorf("of waiters 0 to %d, which came in this order, the next to get the lock was %d, want %d",
-				waitersInLine-1, got, i)
+			f.Errorf("of waiters 0 to %d, which came in this order, the next to get the lock "+
+				"was %d, want %d", waitersInLine-1, got, i)
 		}
 	}
 }
@@ -137,12 +144,14 @@ func leaseOfAReaderIsItsOwn(f *fixture) {
 	if f.factory.Renewing {
 		f.NotApplicable("its leases renew themselves")
 	}
-	long, _ := f.read(f.worker()), f.read(f.brief())
+	long := f.read(f.worker())
+	f.read(f.brief())
 
 	writer := f.worker()
 	end := time.Now().Add(3 * f.factory.TTL)
 	for time.Now().Before(end) {
-		f.checkHeld(writer, "while a reader with a long lease holds it, and the lease of one that came later ends")
+		f.checkHeld(writer, "while a reader with a long lease holds it, "+
+			"and the lease of one that came later ends")
 		time.Sleep(f.factory.TTL / 16)
 	}
 	f.release(long)
@@ -306,7 +315,9 @@ func wrongClocksDoNoHarm(f *fixture) {
 	f.needsAbandon()
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		f.name = newName()
-		clock := func() time.Time { return time.Now().Add(off) }
+		clock := func() time.Time {
+			return time.Now().Add(off)
+		}
 		right, other := f.worker(), f.worker()
 		wrong := f.open(Worker{Now: clock})
 

@@ -12,7 +12,9 @@ import (
 )
 
 func renewalKeepsTheLock(f *fixture) {
-	f.outlives(func(lease *lock.Lease) error { return f.renewable(lease).Renew(f.Ctx) })
+	f.outlives(func(lease *lock.Lease) error {
+		return f.renewable(lease).Renew(f.Ctx)
+	})
 }
 
 // renewable returns a lease that can be renewed. If it cannot, the check ends.
@@ -43,8 +45,10 @@ func (f *fixture) outlives(keep func(*lock.Lease) error) {
 	var err error
 	for range attempts {
 		f.name = newName()
-		other, lease := f.worker(), f.acquire(f.open(Worker{TTL: ttl}))
+		other := f.worker()
+		lease := f.acquire(f.open(Worker{TTL: ttl}))
 
+		// That it is renewed shows in that another worker is kept out all the time.
 		err = nil
 		end := time.Now().Add(3 * ttl)
 		for err == nil && time.Now().Before(end) {
@@ -77,7 +81,8 @@ func renewalOfALostLockFails(f *fixture) {
 func renewalOfAnEndedLeaseFails(f *fixture) {
 	lease := f.renewable(f.acquire(f.brief()))
 	f.release(f.takeAway(f.worker()))
-	f.checkRefused(lease.Renew(f.Ctx), "renewing a lease that has ended, when someone else has had the lock")
+	f.checkRefused(lease.Renew(f.Ctx),
+		"renewing a lease that has ended, when someone else has had the lock")
 }
 
 // checkRefused checks that a renewal says no. A Lock may return anything then.
@@ -94,6 +99,8 @@ func releaseEndsRenewal(f *fixture) {
 	if !f.factory.Renewing || !f.factory.adapted {
 		f.NotApplicable("its leases do not renew themselves, or renew the session of a client")
 	}
+
+	// What a holder sends within a lease though nobody calls it: these are its renewals.
 	f.proxied = true
 	f.name = newName()
 	holder := f.brief()
@@ -113,6 +120,7 @@ func releaseEndsRenewal(f *fixture) {
 		if !h.Arm(holder.proxies) {
 			return false
 		}
+
 		g := f.giveUp(holder, h, by, 0, lease.Release)
 		if g == nil {
 			return false
@@ -131,7 +139,8 @@ func (f *fixture) renewsNothing(l *locker, renewals []string, why string) {
 	f.asks(l)
 	for _, name := range f.asks(l) {
 		if slices.Contains(renewals, name) {
-			f.Errorf("%s, and its client still renews a lease later: it sends %s", why, strings.ToUpper(name))
+			f.Errorf("%s, and its client still renews a lease later: it sends %s",
+				why, strings.ToUpper(name))
 		}
 	}
 }
@@ -148,5 +157,7 @@ func (f *fixture) asks(l *locker) (names []string) {
 		}
 	})
 	keeps := []string{"ping", "hello", "auth", "select", "client"}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(keeps, name) })
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains(keeps, name)
+	})
 }

@@ -59,9 +59,12 @@ func (e *exploring) lingers(ctx context.Context, s *explore.Session, name string
 	if s.Died() || struck || seen.Changes == changes {
 		return
 	}
-	text := fmt.Sprintf("%s still changes something %s after it has released the lock, or was refused it",
+	text := fmt.Sprintf(
+		"%s still changes something %s after it has released the lock, or was refused it",
 		name, seen.Sent.Sub(released).Round(time.Millisecond))
-	e.update(func() { e.finds(verify.StillRenews, text) })
+	e.update(func() {
+		e.finds(verify.StillRenews, text)
+	})
 }
 
 // waited judges how long a client has waited while nobody was inside and nothing struck.
@@ -70,10 +73,13 @@ func (e *exploring) lingers(ctx context.Context, s *explore.Session, name string
 func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	seen := a.Seen()
 	a.gap = max(a.gap, seen.Gap)
 	a.listened = a.listened || seen.Listened
 	a.calls = false
+
+	// If two are taking it, and have changed something, that is another harm than a long wait.
 	for other, attempt := range e.taking {
 		if attempt.calls && !attempt.Seen().Changed.IsZero() {
 			e.waitForEachOther(a, attempt, name+" and "+other)
@@ -84,15 +90,20 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 		return
 	}
 
+	// The wait counts from when nothing kept it out any more, to when it first changed something.
 	until := time.Now()
 	if !seen.Changed.IsZero() {
 		until = seen.Changed
 	}
 	since := slices.MaxFunc([]time.Time{a.began, e.free, seen.Calm}, time.Time.Compare)
+
+	// A lock that polls may find out a gap late. One that is sent a message, with no fault that
+	// loses it, has no reason to wait for a lease.
 	limit := 2*e.longest + a.gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
 	}
+
 	long := until.Sub(since)
 	switch {
 	case long > limit:
@@ -127,7 +138,8 @@ func (e *exploring) waitForEachOther(a, other *attempt, names string) {
 	since := slices.MaxFunc([]time.Time{seen.Changed, other.Seen().Changed, e.free}, time.Time.Compare)
 	if long := time.Since(since); long > 2*e.longest+max(a.gap, other.Seen().Gap) {
 		e.finds(verify.WaitForEachOther, fmt.Sprintf(
-			"%s have each taken something for the lock, and neither gets in for %s", names, long.Round(time.Millisecond)))
+			"%s have each taken something for the lock, and neither gets in for %s",
+			names, long.Round(time.Millisecond)))
 	}
 }
 
@@ -165,7 +177,8 @@ func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm,
 	case s.late():
 		return verify.Outlived, ", because its own lease has run out while it took the lock"
 	case over && there.renews() && !there.extends && there.Seen().Faults == 0:
-		return verify.TwoHolders, ", which has sent more since it took the lock, so that its lease should last"
+		return verify.TwoHolders,
+			", which has sent more since it took the lock, so that its lease should last"
 	case over:
 		return verify.Outlived, ", whose lease has run out"
 	case e.released != "" && e.released != other:
@@ -178,6 +191,8 @@ func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm,
 // has struck and its lease runs.
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
+
+	// It leaves before it asks: whoever enters while the request is on its way meets nobody.
 	var was *stay
 	e.update(func() {
 		was = e.inside[name]
@@ -193,14 +208,19 @@ func (e *exploring) unlock(
 			e.leaving[name] = was
 		})
 	}
+
 	err := unlock(ctx)
 
 	e.update(func() {
 		e.released = name
 		delete(e.leaving, name)
 		after := s.Seen()
-		if was != nil && after.Faults == 0 && after.Changes == was.changes && time.Now().Before(was.until()) {
-			e.finds(verify.ReleasedNothing, fmt.Sprintf("the release of %s has changed nothing, and answers %v", name, err))
+		if was == nil || after.Faults > 0 || after.Changes != was.changes {
+			return
+		}
+		if time.Now().Before(was.until()) {
+			e.finds(verify.ReleasedNothing,
+				fmt.Sprintf("the release of %s has changed nothing, and answers %v", name, err))
 		}
 	})
 	return err
@@ -234,7 +254,8 @@ func (e *exploring) fresh(s *explore.Server) error {
 		return err
 	}
 
-	taken, err := (&adapter{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
+	patient := &adapter{lock: l, rest: lease / 10}
+	taken, err := patient.within(life, 2*e.longest, "lock", lock.ErrTimeout)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,9 @@ func readers(read, write *redis.Script) Open {
 
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token, keys := rand.Text(), []string{name + ":readers", name}
-			unlock := func(ctx context.Context) error { return leave.Run(ctx, rdb, keys, token).Err() }
+			unlock := func(ctx context.Context) error {
+				return leave.Run(ctx, rdb, keys, token).Err()
+			}
 			taken, err := take.Run(ctx, rdb, keys, token, w.TTL.Milliseconds()).Int()
 			if err == nil && taken == 0 {
 				err = errHeld
@@ -69,19 +71,19 @@ func TestExploreShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			without(t, true)
 			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Kinds: withoutCancel}
-			var found []verify.Harm
-			for _, r := range searchAll(t, sharedWorks, test.open, bounds, nil) {
-				for _, f := range r.Found {
-					sound := test.harm == verify.Outlived
-					if sound && !f.Harm.IsNote() {
-						t.Errorf("found %s\n%s", f.Harm, f.Diagram)
-					}
-					found = append(found, f.Harm)
-				}
+
+			reports := searchAll(t, sharedWorks, test.open, bounds, nil)
+			for _, r := range reports {
 				t.Log(r.Bound())
 			}
 
-			if !slices.Contains(found, test.harm) {
+			sound := test.harm == verify.Outlived
+			for _, f := range foundOf(reports) {
+				if sound && !f.Harm.IsNote() {
+					t.Errorf("found %s\n%s", f.Harm, f.Diagram)
+				}
+			}
+			if !slices.Contains(harmsOf(reports), test.harm) {
 				t.Errorf("%s is not found", test.harm)
 			}
 		})

@@ -46,18 +46,7 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 		holds, stop := context.WithCancel(life)
 		done := make(chan struct{})
 		var guard sync.Mutex
-		go func() {
-			defer close(done)
-			for holds.Err() == nil {
-				guard.Lock()
-				_ = k.renewal.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
-				guard.Unlock()
-				select {
-				case <-holds.Done():
-				case <-time.After(k.every):
-				}
-			}
-		}()
+		go k.renews(holds, rdb, name, token, w, &guard, done)
 
 		if err != nil {
 			stop = func() {} // nobody calls it: the flaw
@@ -78,12 +67,31 @@ func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
+// renews renews until the client holds the lock no more, and then closes done. With a mutex
+// the release waits for a renewal that is under way.
+func (k watched) renews(
+	holds context.Context, rdb *redis.Client, name, token string, w Worker,
+	guard *sync.Mutex, done chan<- struct{},
+) {
+	defer close(done)
+	for holds.Err() == nil {
+		guard.Lock()
+		_ = k.renewal.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+		guard.Unlock()
+		select {
+		case <-holds.Done():
+		case <-time.After(k.every):
+		}
+	}
+}
+
 // queued waits in a list until it is first there. One that dies there keeps others out,
 // and nothing else goes wrong.
 func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
 	return func(ctx context.Context, name string) (func(context.Context) error, error) {
-		token, queue := rand.Text(), name+":queue"
+		token := rand.Text()
+		queue := name + ":queue"
 		if err := rdb.RPush(ctx, queue, token).Err(); err != nil {
 			return nil, err
 		}
@@ -95,7 +103,9 @@ func queued(_ context.Context, w Worker) (Lock, io.Closer, error) {
 			}
 			if err != errHeld || ctx.Err() != nil {
 				_ = rdb.LRem(context.WithoutCancel(ctx), queue, 0, token).Err()
-				return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
+				return func(ctx context.Context) error {
+					return compareAndDelete(ctx, rdb, name, token, w)
+				}, err
 			}
 			time.Sleep(w.TTL / 5)
 		}
@@ -116,6 +126,7 @@ func notified(looks bool) Open {
 				}
 				return rdb.Publish(ctx, name+":free", "").Err()
 			}
+
 			if err := setPX(ctx, rdb, name, token, w); err != errHeld {
 				return unlock, err
 			}
@@ -146,7 +157,8 @@ func poppedIn(database int, late bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, DB: database})
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			token, signal := rand.Text(), name+":signal"
+			token := rand.Text()
+			signal := name + ":signal"
 			err := setPX(ctx, rdb, name, token, w)
 			if err == errHeld {
 				_ = rdb.BLPop(ctx, time.Second, signal).Err()
@@ -174,7 +186,9 @@ func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
 			token := rand.Text()
 			err := setPX(ctx, rdb, name, token, w)
 			if err != errHeld {
-				return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
+				return func(ctx context.Context) error {
+					return compareAndDelete(ctx, rdb, name, token, w)
+				}, err
 			}
 
 			select {
@@ -205,6 +219,15 @@ func unlockUnderTake(detached bool) Open {
 	}
 }
 
+// renewEach renews keys three times a lease, until ctx ends.
+func renewEach(ctx context.Context, rdb *redis.Client, w Worker, token string, keys ...string) {
+	for locking.Sleep(ctx, w.TTL/3, nil) == nil {
+		for _, key := range keys {
+			_ = renewed.Run(ctx, rdb, []string{key}, token, w.TTL.Milliseconds()).Err()
+		}
+	}
+}
+
 // twoKeys is a lock of two keys, which a client takes in its own turn or all in one order, and
 // whose second it waits for with the first in hand. It renews what it has
 // (blnkfinance/blnk, issue 244).
@@ -216,15 +239,10 @@ func twoKeys(inTurn bool) Open {
 			if inTurn && w.Number == 1 {
 				slices.Reverse(keys)
 			}
+
 			token := rand.Text()
 			holds, stop := context.WithCancel(life)
-			go func() {
-				for locking.Sleep(holds, w.TTL/3, nil) == nil {
-					for _, key := range keys {
-						_ = renewed.Run(holds, rdb, []string{key}, token, w.TTL.Milliseconds()).Err()
-					}
-				}
-			}()
+			go renewEach(holds, rdb, w, token, keys...)
 
 			unlock := func(ctx context.Context) (err error) {
 				stop()
@@ -233,6 +251,7 @@ func twoKeys(inTurn bool) Open {
 				}
 				return err
 			}
+
 			for _, key := range keys {
 				err := setPX(ctx, rdb, key, token, w)
 				for err == errHeld && locking.Sleep(ctx, w.TTL/2, nil) == nil {
@@ -276,12 +295,9 @@ func released(forgets bool) Open {
 			if err := setPX(ctx, rdb, name, token, w); err != nil {
 				return nil, err
 			}
+
 			holds, stop := context.WithCancel(life)
-			go func() {
-				for locking.Sleep(holds, w.TTL/3, nil) == nil {
-					_ = renewed.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
-				}
-			}()
+			go renewEach(holds, rdb, w, token, name)
 
 			forgotten := false
 			return func(ctx context.Context) error {
@@ -289,6 +305,7 @@ func released(forgets bool) Open {
 					return errHeld
 				}
 				forgotten = forgets
+
 				err := compareAndDelete(ctx, rdb, name, token, w)
 				if err == nil {
 					stop()
@@ -311,10 +328,15 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 	adds := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then
 		return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]) + ARGV[2]) end return 0`)
 	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
-	loses := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Drop}}
+	loses := explore.Bounds{
+		Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Drop},
+	}
 	gaveUp := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}}
-	often, small := lease/3, redis.Options{PoolSize: 1}
-	leaks := watched{options: redis.Options{MaxRetries: -1}, renewal: renewed, every: often, leaks: true}
+	often := lease / 3
+	small := redis.Options{PoolSize: 1}
+	leaks := watched{
+		options: redis.Options{MaxRetries: -1}, renewal: renewed, every: often, leaks: true,
+	}
 
 	for name, test := range map[string]struct {
 		open Open
@@ -346,32 +368,37 @@ func TestExploreWhatPeopleShip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			without(t, slices.Contains([]string{
-				"watchdog", "watchdog, pool of one", "watchdog with a mutex", "watchdog adds up", "watchdog leaks",
-				"queue", "list", "message, looks again", "releases again", "released under cancel", "again after cancel",
-				"gives back", "keeps what it denies", "jitter and a name", "detached from its end", "forgets its token",
+				"watchdog", "watchdog, pool of one", "watchdog with a mutex", "watchdog adds up",
+				"watchdog leaks", "queue", "list", "message, looks again", "releases again",
+				"released under cancel", "again after cancel",
+				"gives back", "keeps what it denies", "jitter and a name",
+				"detached from its end", "forgets its token",
 				"two keys in turn", "two keys in one order",
 			}, name))
+
 			bounds := test.at
 			bounds.Total = 1
-			fewest := explore.Bounds{Preemptions: 9, Faults: 9}
-			var all string
+			reports := searchAll(t, works, test.open, bounds, nil)
 
-			for _, r := range searchAll(t, works, test.open, bounds, nil) {
-				for _, f := range r.Found {
-					if f.Harm == test.harm && f.Preemptions+f.Faults < fewest.Preemptions+fewest.Faults {
-						fewest.Preemptions, fewest.Faults = f.Preemptions, f.Faults
-					}
-					// What is renewed for good keeps others out.
-					forGood := test.harm == verify.LockedOut && f.Harm == verify.StillRenews
-					if f.Harm != test.harm && !forGood && !f.Harm.IsNote() {
-						t.Errorf("found %s\n%s", f.Harm, f.Diagram)
-					}
+			fewest := explore.Bounds{Preemptions: 9, Faults: 9}
+			for _, f := range foundOf(reports) {
+				if f.Harm == test.harm && f.Preemptions+f.Faults < fewest.Preemptions+fewest.Faults {
+					fewest.Preemptions = f.Preemptions
+					fewest.Faults = f.Faults
 				}
-				all += r.Bound() + "\n"
+				// What is renewed for good keeps others out.
+				forGood := test.harm == verify.LockedOut && f.Harm == verify.StillRenews
+				if f.Harm != test.harm && !forGood && !f.Harm.IsNote() {
+					t.Errorf("found %s\n%s", f.Harm, f.Diagram)
+				}
 			}
 
 			if test.harm == verify.NoHarm {
 				return
+			}
+			var all string // the bounds of the searches
+			for _, r := range reports {
+				all += r.Bound() + "\n"
 			}
 			if fewest.Preemptions != test.at.Preemptions || fewest.Faults != test.at.Faults {
 				t.Errorf("%s is found with %d preemptions and %d faults, want %d and %d\n%s", test.harm,

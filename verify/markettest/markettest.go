@@ -82,6 +82,8 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 		}
 
 		m.Resends = false // a Purchaser brings a client of its own, which decides that itself
-		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
+		t.Run(m.Name, func(t *testing.T) {
+			m.Explore(t, t.Name(), open, b)
+		})
 	}
 }

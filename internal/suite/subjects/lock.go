@@ -54,8 +54,11 @@ func (r OnRedis) Factory(t testing.TB) locktest.Factory {
 	}
 	t.Cleanup(func() { _ = admin.Close() })
 
+	// Runs before the connection is closed: cleanups run last first.
 	m := &maker{OnRedis: r, keys: keys}
-	t.Cleanup(func() { m.findUndeclared(t, admin.Client, random) })
+	t.Cleanup(func() {
+		m.findUndeclared(t, admin.Client, random)
+	})
 
 	factory := locktest.Factory{
 		Open:     m.open,
@@ -100,7 +103,8 @@ func (m *maker) findUndeclared(t testing.TB, admin *redis.Client, random string)
 	found := admin.Scan(ctx, 0, "*"+random+"*", 1000).Iterator()
 	for found.Next(ctx) {
 		if _, declared := m.declared.Load(found.Val()); !declared {
-			t.Errorf("the lock left %s, which the Keys of its Kind do not list, so that no run removes it", found.Val())
+			t.Errorf("the lock left %s, which the Keys of its Kind do not list, "+
+				"so that no run removes it", found.Val())
 		}
 	}
 	if err := found.Err(); err != nil {
@@ -129,10 +133,12 @@ func (m *maker) open(t testing.TB, w locktest.Worker) lock.Locker {
 	l, err := m.Kind.New(lock.Env{
 		ClientEnv: market.ClientEnv{Number: w.Number, Steps: w.Steps, Now: w.Now},
 		Redis:     rdb,
-		NewClient: func(ctx context.Context) (*redis.Client, error) { return m.dial(ctx, t, dials) },
-		Key:       m.key,
-		Params:    params,
-		Process:   m.Process,
+		NewClient: func(ctx context.Context) (*redis.Client, error) {
+			return m.dial(ctx, t, dials)
+		},
+		Key:     m.key,
+		Params:  params,
+		Process: m.Process,
 	})
 	if err != nil {
 		t.Fatal(err)

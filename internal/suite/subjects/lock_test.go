@@ -21,11 +21,14 @@ func TestUndeclaredKeysAreFound(t *testing.T) {
 		for _, forgets := range []bool{false, true} {
 			kind := kindNamed(t, name)
 			if forgets {
-				kind.Keys = func(string) []string { return []string{"another"} }
+				kind.Keys = func(string) []string {
+					return []string{"another"}
+				}
 			}
 
 			messages := testkit.Try(t, func(r testing.TB) {
-				l := OnRedis{Server: s, Kind: kind}.Factory(r).Open(r, locktest.Worker{TTL: time.Minute, Timeout: time.Minute})
+				worker := locktest.Worker{TTL: time.Minute, Timeout: time.Minute}
+				l := OnRedis{Server: s, Kind: kind}.Factory(r).Open(r, worker)
 				if _, err := l.Acquire(t.Context(), "item"); err != nil {
 					t.Error(err)
 				}
@@ -49,14 +52,17 @@ func TestALockerMayBeAStruct(t *testing.T) {
 			_ []int
 		}{Locker: l}, err
 	}
-	report := locktest.Run(t, OnRedis{Server: testkit.Embedded(t), Kind: kind, Parallel: true}.Factory(t))
+	subject := OnRedis{Server: testkit.Embedded(t), Kind: kind, Parallel: true}
+	report := locktest.Run(t, subject.Factory(t))
 	report.Require(t, "survives a crash")
 }
 
 func kindNamed(t *testing.T, name string) lock.Kind {
 	t.Helper()
 	all := lock.All()
-	i := slices.IndexFunc(all, func(k lock.Kind) bool { return k.Name == name })
+	i := slices.IndexFunc(all, func(k lock.Kind) bool {
+		return k.Name == name
+	})
 	if i < 0 {
 		t.Fatalf("there is no lock %s", name)
 	}

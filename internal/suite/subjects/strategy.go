@@ -31,7 +31,8 @@ func StartServer(b *testing.B) *backend.Server {
 		url = &target
 	}
 
-	server := testkit.Must(backend.Start(context.Background(), "", url, backend.Local{}, backend.Embedded{}))(b)
+	started, err := backend.Start(context.Background(), "", url, backend.Local{}, backend.Embedded{})
+	server := testkit.Must(started, err)(b)
 	b.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			b.Error(err)
@@ -68,7 +69,9 @@ func Tampered(spec strategies.Spec, wrap func(market.Purchaser) market.Purchaser
 // Limited makes of a subject one whose row ends after n purchases, as if its user had
 // stopped it then. They are counted when who made one wants another: a row that ended
 // before a purchase has returned would be without it.
-func Limited(ctx context.Context, s strategies.Spec, purchases int) (context.Context, strategies.Spec) {
+func Limited(
+	ctx context.Context, s strategies.Spec, purchases int) (context.Context, strategies.Spec) {
+
 	ctx, stop := context.WithCancel(ctx)
 	l := &limited{over: ctx.Done(), stop: stop, allowed: make(chan struct{}, purchases)}
 	for range purchases {

@@ -28,8 +28,10 @@ import (
 )
 
 var (
-	promises = lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true}
-	params   = []param.Param{lock.TTLParam, lock.PollParam, lock.TimeoutParam}
+	promises = lock.Promises{
+		Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+	}
+	params = []param.Param{lock.TTLParam, lock.PollParam, lock.TimeoutParam}
 )
 
 // Redsync is the lock of github.com/go-redsync/redsync with one server: SET NX sets the
@@ -65,7 +67,9 @@ func newRedsyncMutex(env lock.Env, key, token string) lock.Mutex {
 
 // over is the library's Mutex over a connection, as if it had taken the lock.
 func (m *redsyncMutex) over(rdb *redis.Client) *redsync.Mutex {
-	sameToken := func() (string, error) { return m.token, nil }
+	sameToken := func() (string, error) {
+		return m.token, nil
+	}
 	return redsync.New(goredis.NewPool(rdb)).NewMutex(m.key,
 		redsync.WithExpiry(m.ttl), redsync.WithGenValueFunc(sameToken), redsync.WithValue(m.token))
 }

@@ -38,11 +38,14 @@ func TestLibrariesConform(t *testing.T) {
 				r.Server = s
 				conforms(t, r)
 			})
+
 			t.Run("watchdog", func(t *testing.T) {
 				t.Parallel()
 				k := testkit.Must(lock.WithWatchdog(library.Kind))(t)
 				r := r
-				r.Server, r.Kind, r.Renewing = testkit.Local(t), k, true
+				r.Server = testkit.Local(t)
+				r.Kind = k
+				r.Renewing = true
 				conforms(t, r)
 			})
 		})
@@ -53,7 +56,8 @@ func TestLibrariesConform(t *testing.T) {
 func conforms(t *testing.T, r subjects.OnRedis) {
 	t.Helper()
 	r.Parallel = true
-	if unchecked := locktest.Run(t, r.Factory(t)).Unchecked(); !slices.Equal(unchecked, []string{"clock-independent"}) {
+	unchecked := locktest.Run(t, r.Factory(t)).Unchecked()
+	if !slices.Equal(unchecked, []string{"clock-independent"}) {
 		t.Errorf("unchecked: %q", unchecked)
 	}
 }
@@ -78,10 +82,12 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 					}
 				})
 			}
+
 			held := testkit.Must(right.Acquire(t.Context(), "item"))(t)
 			slow(lock.ErrHeld)
 			testkit.Succeeds(t, held.Release(t.Context()))
 			slow(nil)
+
 			if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("held by a client whose clock is slow: Try: %v, want ErrHeld", err)
 			}
@@ -102,6 +108,7 @@ func TestLibrariesCountPolls(t *testing.T) {
 		if _, err := holder.Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
 		}
+
 		polls := int64(0)
 		for ms := int64(20); polls < 2; ms *= 10 { // a busy machine may be too slow for a second poll
 			timeout := time.Duration(ms) * time.Millisecond
@@ -121,15 +128,21 @@ func TestLibrariesCountPolls(t *testing.T) {
 func TestLibrariesCountTries(t *testing.T) {
 	t.Parallel()
 	for _, library := range libraries {
-		r := subjects.OnRedis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
-		factory, w := r.Factory(t), locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
+		r := subjects.OnRedis{
+			Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"},
+		}
+		factory := r.Factory(t)
+		w := locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
 		if _, err := factory.Open(t, w).Try(t.Context(), "item"); err != nil {
 			t.Fatal(err)
 		}
+
 		waiter := factory.Open(t, w)
 		_, err := waiter.Acquire(t.Context(), "item")
-		if polls := waiter.(interface{ Polls() int64 }).Polls(); !errors.Is(err, lock.ErrTimeout) || polls != 2 {
-			t.Errorf("%s: acquiring a held lock: %v after %d polls, want ErrTimeout after 2", library.Name, err, polls)
+		polls := waiter.(interface{ Polls() int64 }).Polls()
+		if !errors.Is(err, lock.ErrTimeout) || polls != 2 {
+			t.Errorf("%s: acquiring a held lock: %v after %d polls, want ErrTimeout after 2",
+				library.Name, err, polls)
 		}
 	}
 }
@@ -146,8 +159,12 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 				if library.Name == "redislock" {
 					params["lost-reply"] = "released"
 				}
-				l := subjects.OnRedis{Server: proxy.Server(), Kind: library.Kind, Params: params}.Factory(t).Open(t,
+				factory := subjects.OnRedis{
+					Server: proxy.Server(), Kind: library.Kind, Params: params,
+				}.Factory(t)
+				l := factory.Open(t,
 					locktest.Worker{TTL: time.Minute, Timeout: time.Minute})
+
 				again := func() {
 					lease, err := l.Try(t.Context(), "item")
 					if err != nil {
@@ -155,11 +172,13 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 					}
 					testkit.Succeeds(t, lease.Release(t.Context()))
 				}
+
 				again() // from here on the server knows the scripts
 				proxy.LoseReply(library.takes)
 				if _, err := l.Try(t.Context(), "item"); err == nil || errors.Is(err, lock.ErrHeld) {
 					t.Errorf("Try whose reply is lost: %v, want another error", err)
 				}
+
 				again()
 			})
 		})

@@ -34,7 +34,9 @@ type product struct {
 type spot struct{ session, fence int64 }
 
 var products = []product{
-	{ZooKeeper(), testkit.ZooKeeper, func(addrs []string) lock.Servers { return lock.Servers{ZooKeeper: addrs} }, zooLines,
+	{ZooKeeper(), testkit.ZooKeeper, func(addrs []string) lock.Servers {
+		return lock.Servers{ZooKeeper: addrs}
+	}, zooLines,
 		map[string]func(*testing.T, *bench){
 			"the sequence starts again":  sequenceStartsAgain,
 			"lost reply is found again":  lostReplyIsFoundAgain,
@@ -42,7 +44,9 @@ var products = []product{
 			"the only server is stopped": onlyServerIsStopped,
 			"a try looks again":          tryLooksAgain,
 		}},
-	{Etcd(), testkit.Etcd, func(addrs []string) lock.Servers { return lock.Servers{Etcd: addrs} }, etcdLines,
+	{Etcd(), testkit.Etcd, func(addrs []string) lock.Servers {
+		return lock.Servers{Etcd: addrs}
+	}, etcdLines,
 		map[string]func(*testing.T, *bench){
 			"revoked session":             revokedSession,
 			"a release without an answer": releaseWithoutAnswer,
@@ -83,12 +87,18 @@ func newBench(t testing.TB, p product, addrs []string) *bench {
 
 func zooLines(b *bench) func(string) []spot {
 	c := testkit.Must(joinZoo(&locker{env: b.env("ttl", time.Minute.String())}, b.addrs, soon))(b)
-	b.Cleanup(func() { _ = c.close() })
+	b.Cleanup(func() {
+		_ = c.close()
+	})
+
 	b.zoo = c.(*zooClient).conn
 	return func(name string) (line []spot) {
 		dir := zooDir(b.keys.Lock, name)
 		names := b.children(dir)
-		slices.SortFunc(names, func(x, y string) int { return strings.Compare(number(x), number(y)) })
+		slices.SortFunc(names, func(x, y string) int {
+			return strings.Compare(number(x), number(y))
+		})
+
 		for _, name := range names {
 			_, stat, err := b.zoo.Get(dir + "/" + name)
 			if err != nil && err != zk.ErrNoNode {
@@ -119,7 +129,9 @@ func (b *bench) children(path string) []string {
 
 func etcdLines(b *bench) func(string) []spot {
 	client := testkit.Must(clientv3.New(clientv3.Config{Endpoints: b.addrs, Logger: zap.NewNop()}))(b)
-	b.Cleanup(func() { _ = client.Close() })
+	b.Cleanup(func() {
+		_ = client.Close()
+	})
 	b.etcd = client
 	return func(name string) (line []spot) {
 		got, err := client.Get(context.Background(), url.PathEscape(b.keys.Lock(name))+"/", clientv3.WithPrefix(),

@@ -25,26 +25,33 @@ func TestConforms(t *testing.T) {
 			t.Parallel()
 			e := p.start(t, 3)
 			b := newBench(t, p, e.Addrs())
+
 			type opened struct { // a locker that leaves its session has another client afterwards
 				client
 				relays []*wire.Proxy
 			}
 			var clients sync.Map // of a locker: opened
+
 			crash := func(_ testing.TB, l lock.Locker) {
 				of, _ := clients.Load(l)
 				for _, relay := range of.(opened).relays {
 					relay.Disconnect()
 				}
 			}
+
 			report := locktest.Run(t, locktest.Factory{
 				Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 					env := b.env("ttl", min(w.TTL, longest).String(), "timeout", w.Timeout.String())
-					addrs, relays := slices.Clone(b.addrs), []*wire.Proxy{}
+					addrs := slices.Clone(b.addrs)
+					var relays []*wire.Proxy
 					for i, addr := range addrs {
 						relays = append(relays, testkit.Relay(t, addr))
 						addrs[i] = w.Through(t, relays[i].Addr())
 					}
-					env.Servers, env.Steps, env.Now = b.at(addrs), w.Steps, w.Now
+					env.Servers = b.at(addrs)
+					env.Steps = w.Steps
+					env.Now = w.Now
+
 					l := testkit.Must(p.kind.New(env))(t)
 					clients.Store(l, opened{l.(*locker).client, relays})
 					return l
@@ -77,7 +84,9 @@ func TestConforms(t *testing.T) {
 						testkit.Succeeds(t, e.Members[leader].Restart(t.Context()))
 					}
 				},
-				Queued:   func(_ testing.TB, name string) int { return max(0, len(b.line(name))-1) },
+				Queued: func(_ testing.TB, name string) int {
+					return max(0, len(b.line(name))-1)
+				},
 				Clock:    true,
 				Renewing: true,
 				Parallel: true,

@@ -47,9 +47,11 @@ func Etcd() lock.Kind {
 		Summary: "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
 		Source:  "go.etcd.io/etcd/client/v3, package concurrency",
 
-		Promises:     promises,
-		PromisesWith: func(v param.Values, p *lock.Promises) { p.OwnerRelease = v.Text(releaseParam) != unlock },
-		Params:       []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
+		Promises: promises,
+		PromisesWith: func(v param.Values, p *lock.Promises) {
+			p.OwnerRelease = v.Text(releaseParam) != unlock
+		},
+		Params: []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
 		Check: func(v param.Values) error {
 			if ttl := v.Duration(etcdTTL); ttl%time.Second != 0 { // etcd counts no others
 				return fmt.Errorf("ttl=%s is not in whole seconds", ttl)
@@ -88,7 +90,8 @@ func joinEtcd(l *locker, servers []string, patience time.Duration) (client, erro
 		Endpoints: servers, Logger: zap.NewNop(),
 		DialTimeout: connectTimeout, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAliveAnswer,
 		DialOptions: []grpc.DialOption{
-			grpc.WithChainStreamInterceptor(c.timeKeepAlives), grpc.WithStatsHandler(etcdCounter(l.env.Traffic)),
+			grpc.WithChainStreamInterceptor(c.timeKeepAlives),
+			grpc.WithStatsHandler(etcdCounter(l.env.Traffic)),
 		},
 	})
 	if err != nil {
@@ -143,7 +146,11 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		exit, err := s.enter(ctx, p.name, !until.IsZero())
 		if err == nil {
 			mutex := concurrency.NewMutex(s.Session, url.PathEscape(p.client.env.Key(p.name)))
-			p.session, p.exit, p.mutex, p.late = s, exit, mutex, ""
+			p.session = s
+			p.exit = exit
+			p.mutex = mutex
+			p.late = ""
+
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a
 			// bound on the time.
 			err = p.calls.await(ctx, func() (err error) {
@@ -176,7 +183,8 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 // repeated, because they may delete the key, late. It returns the key if a request that makes
 // or deletes it had no answer, and may still come.
 func repeatUntilKeyIsMade(
-	ctx context.Context, m *concurrency.Mutex, lockMutex func(*concurrency.Mutex, context.Context) error,
+	ctx context.Context, m *concurrency.Mutex,
+	lockMutex func(*concurrency.Mutex, context.Context) error,
 ) (late string, err error) {
 	for end := time.Now().Add(abandonTimeout); ; {
 		err := lockMutex(m, ctx)
@@ -187,8 +195,11 @@ func repeatUntilKeyIsMade(
 			late = m.Key()
 		}
 
+		// Whether the server was lost is said by gRPC, or by the server that still answered. The
+		// Mutex knows its key's revision once a request that made it was answered.
 		var answer rpctypes.EtcdError
-		lost := status.Code(err) == codes.Unavailable || errors.As(err, &answer) && answer.Code() == codes.Unavailable
+		lost := status.Code(err) == codes.Unavailable ||
+			errors.As(err, &answer) && answer.Code() == codes.Unavailable
 		owner := m.IsOwner()
 		keyIsMade := owner.GetCompare().GetCreateRevision() > 0
 
@@ -213,7 +224,8 @@ func (p *etcdPlace) leave() error {
 	defer p.exit()
 
 	var err error
-	held, unsure := p.fence != 0, p.late != ""
+	held := p.fence != 0
+	unsure := p.late != ""
 	switch {
 	case unsure && !held: // the key may come later
 	case held && p.client.unlocks:
@@ -258,7 +270,8 @@ func (p *etcdPlace) remove() error {
 
 	asked := false
 	err := p.client.repeat(p.session.term.ctx, func(ctx context.Context) error {
-		answer, err := p.client.client.Txn(ctx).If(p.mutex.IsOwner()).Then(clientv3.OpDelete(key)).Commit()
+		deletesOwn := p.client.client.Txn(ctx).If(p.mutex.IsOwner()).Then(clientv3.OpDelete(key))
+		answer, err := deletesOwn.Commit()
 		if err == nil && !answer.Succeeded && !asked {
 			return lock.ErrLost
 		}

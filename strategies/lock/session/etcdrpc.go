@@ -14,7 +14,8 @@ import (
 
 // timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was
 // sent that kept a session alive.
-func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+func (c *etcdClient) timeKeepAlives(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, cc, method, opts...)
@@ -43,6 +44,7 @@ func (k *keepAlives) RecvMsg(m any) error {
 	}
 	reply := m.(*etcdserverpb.LeaseKeepAliveResponse)
 	sent, _, ok := k.sent.answer()
+
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()
 	s := k.client.sessions[clientv3.LeaseID(reply.ID)]

@@ -41,7 +41,9 @@ func puts(deletes bool) bool { return !deletes }
 func deletes(deletes bool) bool { return deletes }
 
 // take answers a request in the server's place, if it is the one that is caught.
-func (kv *lateKV) take(ctx context.Context, deletes bool, send func() error) (caught bool, err error) {
+func (kv *lateKV) take(
+	ctx context.Context, deletes bool, send func() error) (caught bool, err error) {
+
 	kv.mu.Lock()
 	caught = kv.catches != nil && kv.catches(deletes)
 	if caught {

@@ -63,7 +63,8 @@ type place interface {
 
 // promises are those with three servers or more.
 var promises = lock.Promises{
-	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true, Fenced: true,
+	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
+	Fair: true, Fenced: true,
 	SurvivesNodeLoss: true, NoticesLoss: true,
 }
 
@@ -179,7 +180,12 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	var err error
 	h.term, h.fence, err = h.place.take(ctx, until)
 	if err == nil {
-		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release, Abandon: h.abandon}, nil
+		return &lock.Lease{
+			Noticed: h.term.ctx,
+			Fence:   h.fence,
+			Release: h.release,
+			Abandon: h.abandon,
+		}, nil
 	}
 
 	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
@@ -238,7 +244,9 @@ func (h *hold) release(ctx context.Context) error {
 func (h *hold) abandon() {
 	if h.locker.client == h.client {
 		h.locker.client = nil
-		h.locker.work.Go(func() { _ = h.client.leave() }) // nobody waits for it
+		h.locker.work.Go(func() {
+			_ = h.client.leave() // nobody waits for it
+		})
 	}
 }
 
@@ -289,8 +297,11 @@ func (c *calls) await(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	done := make(chan error, 1)
-	c.Go(func() { done <- call() })
+	c.Go(func() {
+		done <- call()
+	})
 	select {
 	case err := <-done:
 		return err

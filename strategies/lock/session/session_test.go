@@ -75,11 +75,14 @@ func holderIsNotLetInAgain(t *testing.T, b *bench) {
 	if _, err := l.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("the holder's Try: %v, want %v", err, lock.ErrHeld)
 	}
+
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := l.Acquire(ctx, name); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrTimeout) {
+	_, err := l.Acquire(ctx, name)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrTimeout) {
 		t.Errorf("the holder's Acquire: %v, want %v", err, context.DeadlineExceeded)
 	}
+
 	b.release(lease)
 	b.release(b.acquire(l))
 }
@@ -121,11 +124,13 @@ func cancelledCreationLeavesNothing(t *testing.T, b *bench) {
 		_, err := l.Try(ctx, name)
 		done <- err
 	}()
+
 	b.until(1)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Try: %v, want %v", err, context.Canceled)
 	}
+
 	p.Cut()
 	p.Heal()
 	b.until(0)
@@ -140,6 +145,7 @@ func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
 	if lease.Context().Err() != nil {
 		t.Error("the lease has ended before the connection was lost")
 	}
+
 	p.Disconnect()
 	successor := <-next
 	if lease.Context().Err() == nil {
@@ -148,9 +154,11 @@ func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
 	if successor.err != nil {
 		t.Fatal(successor.err)
 	}
+
 	if successor.lease.Fence <= lease.Fence {
 		t.Errorf("the successor's fence is %d, after %d", successor.lease.Fence, lease.Fence)
 	}
+
 	b.lost(lease)
 	b.release(successor.lease)
 }
@@ -162,6 +170,7 @@ func leftSessionExpires(t *testing.T, b *bench) {
 	other := b.open(b.env("timeout", soon.String()))
 	lease := b.acquire(l)
 	lease.Leave()
+
 	next := b.queue(t.Context(), other)
 	b.until(2)
 	successor := <-next
@@ -171,6 +180,7 @@ func leftSessionExpires(t *testing.T, b *bench) {
 	if lease.Context().Err() == nil {
 		t.Error("someone else has the lock, and the lease of who has left it goes on")
 	}
+
 	b.release(successor.lease)
 	b.release(b.acquire(l))
 }
@@ -196,15 +206,18 @@ func mutedHolderLetsGoBeforeTheServerDoes(t *testing.T, b *bench) {
 		p.HoldReplies()
 		<-lease.Context().Done()
 		took := time.Since(muted)
+
 		p.Cut()
 		p.Heal()
 		b.lost(lease)
 		b.release(b.acquire(l)) // by the same worker, in the same session or another
+
 		if took <= ttl*7/8 {
 			return
 		}
 		if ttl > 20*time.Second {
-			t.Fatalf("the lease ended %v after the last answer at the latest; the session may expire after %v", took, ttl)
+			t.Fatalf("the lease ended %v after the last answer at the latest; "+
+				"the session may expire after %v", took, ttl)
 		}
 	}
 }
@@ -243,6 +256,7 @@ func lostReplyIsFoundAgain(t *testing.T, b *bench) {
 func shortSilenceOfAServerIsSurvived(t *testing.T, b *bench) {
 	l, p := b.proxied(b.env())
 	lease := b.acquire(l)
+
 	p.HoldReplies()
 	done := make(chan error, 1)
 	go func() {
@@ -250,12 +264,14 @@ func shortSilenceOfAServerIsSurvived(t *testing.T, b *bench) {
 		done <- err
 	}()
 	b.until(2)
+
 	p.Cut()
 	p.Heal()
 	<-done // held, or not known because of the cut
 	if lease.Context().Err() != nil {
 		t.Error("the lease was cancelled")
 	}
+
 	b.release(lease)
 }
 
@@ -268,9 +284,11 @@ func onlyServerIsStopped(t *testing.T, b *bench) {
 	for _, l := range []*locker{l, waiter} {
 		l.client.(*zooClient).only.bears(silence)
 	}
+
 	lease := b.acquire(l)
 	waits := b.queue(t.Context(), waiter)
 	b.until(2)
+
 	p.HoldReplies()
 	began := time.Now()
 	if err := lease.Release(context.Background()); !errors.Is(err, ErrUnreachable) {
@@ -282,11 +300,14 @@ func onlyServerIsStopped(t *testing.T, b *bench) {
 	if took := time.Since(began); took > silence+env.Params.Duration(zooTTL)/3 {
 		t.Errorf("it took %s", took)
 	}
+
 	for _, err := range []error{err, errAgain, (<-waits).err} {
-		if !errors.Is(err, ErrUnreachable) || errors.Is(err, lock.ErrTimeout) || !strings.Contains(err.Error(), p.Addr()) {
+		isUnreachable := errors.Is(err, ErrUnreachable) && !errors.Is(err, lock.ErrTimeout)
+		if !isUnreachable || !strings.Contains(err.Error(), p.Addr()) {
 			t.Errorf("Acquire: %v, want %v at %s", err, ErrUnreachable, p.Addr())
 		}
 	}
+
 	p.Heal()
 	for { // it goes on as soon as there is an answer
 		if lease, err := l.Acquire(t.Context(), name); err == nil {
@@ -324,15 +345,20 @@ func releaseWithoutAnswer(t *testing.T, b *bench) {
 	for how, left := range map[string]int{"compare": 1, "unlock": 0} {
 		l, p := b.proxied(b.env("release", how))
 		lease := b.acquire(l)
+
 		p.HoldReplies()
 		released := make(chan error)
-		go func() { released <- lease.Release(context.Background()) }()
+		go func() {
+			released <- lease.Release(context.Background())
+		}()
+
 		b.until(0)
 		p.Cut()
 		p.Heal()
 		if err := <-released; (err != nil) != (how == unlock) {
 			t.Errorf("release=%s: %v", how, err)
 		}
+
 		again := b.acquire(l)
 		b.inLine(left, "release="+how+": after the holder has taken it again")
 		_ = again.Release(context.Background())
@@ -342,7 +368,9 @@ func releaseWithoutAnswer(t *testing.T, b *bench) {
 // A leader that was lost during the first request costs no order.
 func TestFirstRequestIsRepeated(t *testing.T) {
 	calls := 0
-	answers := []error{status.Error(codes.Unavailable, "no leader"), rpctypes.ErrNoLeader, concurrency.ErrLocked}
+	answers := []error{
+		status.Error(codes.Unavailable, "no leader"), rpctypes.ErrNoLeader, concurrency.ErrLocked,
+	}
 	lockMutex := func(*concurrency.Mutex, context.Context) error {
 		calls++
 		return answers[calls-1]

@@ -31,7 +31,9 @@ func newTerm(sent time.Time, timeout time.Duration) *term {
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.timer = time.AfterFunc(t.lasts, func() { t.over() })
+	t.timer = time.AfterFunc(t.lasts, func() {
+		t.over()
+	})
 	t.lapsed()
 	return t
 }
@@ -45,7 +47,8 @@ func (t *term) proven(sent time.Time, timeout time.Duration) bool {
 		return false
 	}
 	if sent.After(t.proof) {
-		t.proof, t.lasts = sent, timeout*3/4
+		t.proof = sent
+		t.lasts = timeout * 3 / 4
 	}
 	return !t.lapsed()
 }

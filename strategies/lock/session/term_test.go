@@ -33,17 +33,21 @@ func over(t *term) bool {
 func TestSilenceEndsTheTermBeforeTheServerCan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term := newTerm(time.Now(), agreed)
+
 		time.Sleep(agreed / 3)
 		asked := time.Now()
 		time.Sleep(agreed / 3)
 		term.proven(asked, agreed) // late: the server may have been silent since it was asked
+
 		time.Sleep(agreed*5/12 - time.Nanosecond)
 		if over(term) {
 			t.Fatal("the term has ended less than three quarters of the time-out after the last proof")
 		}
+
 		time.Sleep(time.Nanosecond)
 		if !over(term) || !errors.Is(context.Cause(term.ctx), lock.ErrLost) {
-			t.Errorf("three quarters of the time-out after the last proof the term has ended with %v, want ErrLost",
+			t.Errorf("three quarters of the time-out after the last proof "+
+				"the term has ended with %v, want ErrLost",
 				context.Cause(term.ctx))
 		}
 	})
@@ -74,6 +78,7 @@ func TestZooKeeperIsHeardOfInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := greeted()
 		term := s.current()
+
 		for range 10 {
 			time.Sleep(agreed * 7 / 12)
 			s.greeting(time.Now(), agreed)
@@ -81,11 +86,13 @@ func TestZooKeeperIsHeardOfInTime(t *testing.T) {
 		if over(term) || s.current() != term {
 			t.Error("the term has ended, and its session was heard of in time")
 		}
+
 		time.Sleep(agreed)
 		s.answered(time.Now())
 		if next := s.current(); next == term || over(next) {
 			t.Error("there is no new term, and the session is still there")
 		}
+
 		time.Sleep(agreed * 3 / 4)
 		if !over(s.current()) {
 			t.Error("nobody watches the new term")
@@ -122,6 +129,7 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := [][]byte{packet(0, agreed), packet(-1, 0), packet(7, 0), packet(-1, 0), packet(-2, 0)}
 		proves := []int{1, 1, 2, 2, 3} // requests that were answered
+
 		for size := 1; size < 50; size++ {
 			client, server := net.Pipe()
 			s := &zooClient{locker: &locker{}, term: newTerm(time.Time{}, 0)}
@@ -133,6 +141,7 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 					}
 				}
 			}()
+
 			var sent []time.Time
 			for range 4 {
 				time.Sleep(time.Second)
@@ -147,15 +156,18 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 				}
 				server.Close()
 			}()
+
 			for i, packet := range said {
 				for read := 0; read < len(packet); {
 					n := testkit.Must(c.Read(make([]byte, min(50-size, len(packet)-read))))(t)
 					read += n
 				}
 				if proof := s.current().proof; !proof.Equal(sent[proves[i]-1]) || s.timeout != agreed {
-					t.Errorf("in pieces of %d: packet %d proves %v until %s, want %v", size, i, proof, s.timeout, sent[proves[i]-1])
+					t.Errorf("in pieces of %d: packet %d proves %v until %s, want %v",
+						size, i, proof, s.timeout, sent[proves[i]-1])
 				}
 			}
+
 			client.Close()
 			s.term.finish(nil)
 		}
@@ -163,8 +175,11 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 }
 
 func TestZooKeepersPaths(t *testing.T) {
-	key := func(name string) string { return "m:{a/b}:lock:" + name }
-	root, seen := zooRoot(key), map[string]string{}
+	key := func(name string) string {
+		return "m:{a/b}:lock:" + name
+	}
+	root := zooRoot(key)
+	seen := map[string]string{}
 	for _, name := range []string{
 		"", ".", "..", "...", "%", "%2F", "/", "a/b", "a%2Fb", "a b", "é", "users:1", "a\x00b",
 	} {
@@ -173,11 +188,13 @@ func TestZooKeepersPaths(t *testing.T) {
 			t.Errorf("%q and %q share %s", name, other, dir)
 		}
 		seen[dir] = name
+
 		rest := strings.TrimPrefix(dir, root+"/")
 		if strings.Contains(rest, "/") || slices.Contains([]string{"", ".", ".."}, rest) {
 			t.Errorf("the path of %q is %s", name, dir)
 		}
 	}
+
 	if n := strings.Count(root, "/"); n != 1 {
 		t.Errorf("the root is %s", root)
 	}
@@ -193,7 +210,9 @@ func (lateStream) SendMsg(any) error { return nil }
 
 func (s lateStream) RecvMsg(m any) error {
 	reply := <-s.replies
-	m.(*etcdserverpb.LeaseKeepAliveResponse).ID, m.(*etcdserverpb.LeaseKeepAliveResponse).TTL = reply.ID, reply.TTL
+	answer := m.(*etcdserverpb.LeaseKeepAliveResponse)
+	answer.ID = reply.ID
+	answer.TTL = reply.TTL
 	return nil
 }
 
@@ -204,18 +223,23 @@ func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 		s := &etcdSession{id: 7, term: newTerm(time.Now(), agreed)}
 		late := lateStream{replies: make(chan *etcdserverpb.LeaseKeepAliveResponse, 1)}
 		client := &etcdClient{sessions: map[clientv3.LeaseID]*etcdSession{s.id: s}}
-		stream, err := client.timeKeepAlives(t.Context(), nil, nil, "/etcdserverpb.Lease/LeaseKeepAlive",
-			func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-				return late, nil
-			})
+		answer := func(
+			context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			return late, nil
+		}
+		stream, err := client.timeKeepAlives(t.Context(), nil, nil,
+			"/etcdserverpb.Lease/LeaseKeepAlive", answer)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		begin := time.Now()
 		for range 3 {
 			time.Sleep(time.Second)
 			_ = stream.SendMsg(&etcdserverpb.LeaseKeepAliveRequest{ID: 7})
 		}
+
 		for i, c := range []struct {
 			id    clientv3.LeaseID
 			ttl   int64
@@ -227,9 +251,11 @@ func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 				t.Errorf("after reply %d the last proof is of %s, want %s", i+1, proof, c.proof)
 			}
 		}
+
 		<-s.term.ctx.Done()
 		if lasted := time.Since(begin); lasted != time.Second+agreed*3/4 {
-			t.Errorf("it ended %s after its begin, and the last request that was answered was sent after 1s", lasted)
+			t.Errorf("it ended %s after its begin, and the last request that was answered "+
+				"was sent after 1s", lasted)
 		}
 	})
 }
@@ -242,12 +268,18 @@ func TestServersAreNeeded(t *testing.T) {
 		if _, err := k.New(lock.Env{}); !errors.Is(err, lock.ErrServers) {
 			t.Errorf("%s without servers: %v, want %v", k.Name, err, lock.ErrServers)
 		}
+
 		impatient := func(l *locker, servers []string, _ time.Duration) (client, error) {
 			return joins[i](l, servers, 50*time.Millisecond)
 		}
+
 		silent := []string{testkit.Relay(t, "127.0.0.1:1").Addr()}
-		env := lock.Env{Key: func(name string) string { return name }}
-		_, err := complete(k, func(lock.Servers) []string { return silent }, impatient).New(env)
+		env := lock.Env{Key: func(name string) string {
+			return name
+		}}
+		_, err := complete(k, func(lock.Servers) []string {
+			return silent
+		}, impatient).New(env)
 		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), silent[0]) {
 			t.Errorf("%s without an answer: %v, want %v and the address", k.Name, err, ErrUnreachable)
 		}

@@ -49,6 +49,7 @@ func joinZoo(l *locker, servers []string, patience time.Duration) (client, error
 		return nil, err
 	}
 
+	// The library connects beside this, again and again: it ends only if it is closed.
 	c.conn = conn
 	for late := time.After(patience); c.conn.State() != zk.StateHasSession; {
 		select {
@@ -81,7 +82,8 @@ type onlyServer struct {
 }
 
 func newOnlyServer(addr string) *onlyServer {
-	unheard := fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?", ErrUnreachable, addr, silence)
+	unheard := fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?",
+		ErrUnreachable, addr, silence)
 	o := &onlyServer{patience: silence, unheard: unheard}
 	o.silent, o.mute = context.WithCancelCause(context.Background())
 	return o
@@ -96,7 +98,9 @@ func (o *onlyServer) asked() {
 	defer o.mu.Unlock()
 	if o.overdue == nil {
 		mute := o.mute
-		o.overdue = time.AfterFunc(o.patience, func() { mute(o.unheard) })
+		o.overdue = time.AfterFunc(o.patience, func() {
+			mute(o.unheard)
+		})
 	}
 }
 
@@ -246,7 +250,8 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	c.sent.send()
 	c.client.only.asked()
 	if c.requested && len(b) >= 8 {
-		c.count(int32(binary.BigEndian.Uint32(b[4:])), lock.Exchange{Commands: 1, BytesSent: int64(len(b))})
+		request := int32(binary.BigEndian.Uint32(b[4:]))
+		c.count(request, lock.Exchange{Commands: 1, BytesSent: int64(len(b))})
 	}
 	c.requested = true
 	return c.Conn.Write(b)

@@ -134,7 +134,8 @@ type line struct {
 // look makes our node if there is none, and looks at the line. If it is to wait, it
 // watches the node before ours.
 func (p *zooPlace) look(waits bool) (line, error) {
-	conn, current := p.client.conn, p.client.current()
+	conn := p.client.conn
+	current := p.client.current()
 	if err := p.enter(); err != nil {
 		return line{}, err
 	}
@@ -222,7 +223,8 @@ func (p *zooPlace) find() error {
 		return err
 	}
 	p.unsure = false
-	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, p.token) }); i >= 0 {
+	isOwn := func(name string) bool { return strings.HasPrefix(name, p.token) }
+	if i := slices.IndexFunc(names, isOwn); i >= 0 {
 		p.path = p.dir + "/" + names[i]
 	}
 	return nil
@@ -255,7 +257,10 @@ func (p *zooPlace) leave() error {
 // whether the server did what it was asked for.
 func lasting(err error) bool {
 	return slices.ContainsFunc([]error{
-		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrInvalidFlags,
+		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
+		zk.ErrInvalidPath, zk.ErrInvalidFlags,
 		zk.ErrBadArguments, zk.ErrAPIError, zk.ErrUnknown,
-	}, func(lasts error) bool { return errors.Is(err, lasts) })
+	}, func(lasts error) bool {
+		return errors.Is(err, lasts)
+	})
 }
