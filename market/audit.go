@@ -99,7 +99,7 @@ type auditor struct {
 }
 
 // newAuditor sums up what all workers were told for certain: what each account should have gained,
-// who minted which batch, and where each item went. What is left is to hold the market against it.
+// who minted which batch, and to whom each item came. The market is then compared with that.
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
 		opening:   o,

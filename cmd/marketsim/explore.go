@@ -239,7 +239,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 				Stopped:     r.Stopped,
 			},
 		}
-		if r.Lost > 0 { // at so many of all points what the clients did was chance
+		if r.Lost > 0 { // at these of all points, what the clients did was chance
 			found.Points = r.Points
 			found.Lost = r.Lost
 		}

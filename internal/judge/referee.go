@@ -277,7 +277,8 @@ func (r *referee) releases(client int, word string) {
 	mayHaveLost := c.struck || c.repeats || r.wrongClock || other.acquired.After(c.acquired) ||
 		r.mayHaveEnded(c.leaseEnds, time.Now())
 	if word == program.Lost && !mayHaveLost {
-		r.harm(verify.ToldOfNoLoss, c.name+" is told that it had lost the lock, within its lease, and nobody has had it since")
+		r.harm(verify.ToldOfNoLoss, c.name+" is told that it had lost the lock, within its lease, "+
+			"and nobody has had it since")
 	}
 
 	c.left--

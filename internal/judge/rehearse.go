@@ -246,7 +246,7 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 }
 
 // A noLease is the error of a lock that its stopped holder keeps: another lease may be one that
-// it can have. Where none is, the lock is judged without one.
+// it can have. If none is, the lock is judged without one.
 type noLease struct {
 	waited time.Duration
 	cause  error

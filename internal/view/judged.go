@@ -21,8 +21,8 @@ var remedies = map[verify.Harm]string{
 	verify.FreedAnothers: "release by a script that deletes the key only while it has the token of this acquisition",
 	verify.NotTold: "return what the script returns that compares the token and deletes the key: " +
 		"0 says that the lock had been lost",
-	verify.ToldOfNoLoss: "count a lease from when it was asked for, and ask the server, not the client's clock, what became " +
-		"of it",
+	verify.ToldOfNoLoss: "count a lease from when it was asked for, and let the server say " +
+		"whether it has ended, not the client's clock",
 	verify.Outlived:     "nothing in the lock does: have the store refuse writes with an older fencing token",
 	verify.FenceRepeats: "draw the token from a counter that never expires, in the script that takes the lock",
 	verify.LockedOut: "set the expiry in the command that takes the lock; a renewal compares the token, and ends with " +
