@@ -180,7 +180,8 @@ func judgedLocks(t *testing.T) (kept, broken, overtaken string) {
 	}
 	names := strings.NewReplacer(
 		"laravel", "Laravel", "symfony-lock", "Symfony's lock", "symfony-semaphore", "Symfony's semaphore",
-		"redis-py-asyncio", "redis-py for asyncio", "redsync-setnx-extends", "redsync with SETNX on extend",
+		"redis-py-asyncio", "redis-py for asyncio", "redis-py-defaults", "redis-py without a time-out",
+		"redsync-setnx-extends", "redsync with SETNX on extend",
 	)
 	return names.Replace(and(told[true])), names.Replace(and(told[false])), names.Replace(and(late))
 }
