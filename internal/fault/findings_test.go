@@ -38,7 +38,10 @@ func compare(t *testing.T, runner *Runner, table *findings.FaultTable, cells []c
 	found, err := runner.run(t.Context(), cells, 3*Parallel, nil)
 	for tries := 0; errors.Is(err, errLate) && tries < 3; tries++ {
 		t.Logf("what it has ended is played again: %v", err)
-		err = playStopped(t, runner, cells, found)
+		err = playAgain(t, runner, cells, found, Parallel, wasStopped)
+	}
+	for tries := 0; err == nil && tries < 2 && slices.ContainsFunc(found, sawStillness); tries++ {
+		err = playAgain(t, runner, cells, found, 1, sawStillness)
 	}
 	if err != nil {
 		t.Error(err)
@@ -76,20 +79,32 @@ func compare(t *testing.T, runner *Runner, table *findings.FaultTable, cells []c
 	}
 }
 
-// playStopped plays the cells that were stopped, fewer at a time: the machine was too slow for
-// one of them, which has ended all others.
-func playStopped(t *testing.T, runner *Runner, cells []cell, found []findings.Finding) error {
+// wasStopped reports whether a cell was stopped: the machine was too slow for one cell, which
+// has ended all others.
+func wasStopped(f findings.Finding) bool { return f.Verdict == verify.Stopped }
+
+// sawStillness reports whether nothing is known of a cell because something stood still.
+func sawStillness(f findings.Finding) bool {
+	return f.Verdict == verify.Unavailable && strings.Contains(f.Why, "stood still for")
+}
+
+// playAgain plays the cells of some findings once more, fewer at a time than before.
+func playAgain(
+	t *testing.T, runner *Runner, cells []cell, found []findings.Finding,
+	atATime int, which func(findings.Finding) bool) error {
+
 	t.Helper()
-	var stopped []cell
+	var again []cell
 	var places []int
 	for i, f := range found {
-		if f.Verdict == verify.Stopped {
-			stopped = append(stopped, cells[i])
+		if which(f) {
+			again = append(again, cells[i])
 			places = append(places, i)
 		}
 	}
+	t.Logf("%d findings are played again, %d at a time", len(again), atATime)
 
-	played, err := runner.run(t.Context(), stopped, Parallel, nil)
+	played, err := runner.run(t.Context(), again, atATime, nil)
 	for i, place := range places {
 		found[place] = played[i]
 	}

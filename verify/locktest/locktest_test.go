@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	const here = "github.com/marketsim/marketsim/verify"
 	testkit.VerifyNoLeaks(m, // of schedules that are held up by a mutex
 		"testing/synctest.Test", "testing/synctest.Test.func1", here+"/explore.(*explorer).inBubble.func2",
-		here+"/explore.(*world).start.func1", here+"/locktest.watched.open.func1.1",
+		here+"/explore.(*world).start.func1", here+"/locktest.watched.renews",
 		here+"/locktest.(*exploring).takesToo")
 }
 
