@@ -169,7 +169,7 @@ func (s *schedule) do(choice search.Choice) {
 		s.idle.changed()
 	}
 	if choice.IsFault() {
-		s.referee.strikes(choice.N)
+		s.referee.strikes()
 	}
 
 	if choice.What == search.Renew || isRenewalStruck(choice) {

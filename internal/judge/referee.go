@@ -32,6 +32,7 @@ type referee struct {
 	cancels      int    // how many calls were cancelled
 	unanswered   bool   // such a call did not say what it has done
 	lastReleased string // who has released since a client acquired; empty: nobody has
+	struck       bool   // a fault has happened
 	fence        int64  // the largest token so far
 }
 
@@ -67,7 +68,6 @@ type claim struct {
 	sentBeforePause time.Time
 
 	cancelled bool // the call that is under way
-	struck    bool // by a fault, since it has acquired the lock
 	// An earlier release of what it now releases has failed: it may have freed the lock.
 	repeats bool
 }
@@ -183,8 +183,8 @@ func (r *referee) failsToRelease(client int) {
 	c.phase = unreleased
 }
 
-// strikes notes that a fault happens to a client.
-func (r *referee) strikes(client int) { r.claims[client].struck = true }
+// strikes notes that a fault happens.
+func (r *referee) strikes() { r.struck = true }
 
 // ends notes that a client does no more.
 func (r *referee) ends(client int) { r.claims[client].phase = ended }
@@ -211,7 +211,6 @@ func (r *referee) takesAgain(client int) {
 func (r *referee) acquires(client int, token string) {
 	c := r.claims[client]
 	c.phase = holding
-	c.struck = false
 	c.acquired = time.Now()
 	c.leaseEnds = c.leaseBegins.Add(r.lease)
 	if !c.expires.IsZero() && c.expires.Before(c.leaseEnds) {
@@ -260,6 +259,7 @@ func (r *referee) mayHaveEnded(end, at time.Time) bool { return !at.Before(end.A
 // releases notes what a client was told when it released the lock.
 func (r *referee) releases(client int, word string) {
 	c, other := r.claims[client], r.other(client)
+	otherReleased := r.lastReleased == other.name // since c acquired: it may have freed c's lock
 	r.lastReleased = c.name
 
 	hadLost := other.acquired.After(c.acquired) && other.acquired.After(c.leaseEnds)
@@ -274,8 +274,8 @@ func (r *referee) releases(client int, word string) {
 	}
 
 	// After a fault the first of two releases may have been the one that was executed.
-	mayHaveLost := c.struck || c.repeats || r.wrongClock || other.acquired.After(c.acquired) ||
-		r.mayHaveEnded(c.leaseEnds, time.Now())
+	mayHaveLost := r.struck || c.repeats || r.wrongClock || otherReleased ||
+		other.acquired.After(c.acquired) || r.mayHaveEnded(c.leaseEnds, time.Now())
 	if word == program.Lost && !mayHaveLost {
 		r.harm(verify.ToldOfNoLoss, c.name+" is told that it had lost the lock, within its lease, "+
 			"and nobody has had it since")

@@ -139,9 +139,17 @@ func TestReferee(t *testing.T) {
 			r.leaves(alice)
 			r.releases(alice, program.Lost)
 		}, nil},
+		{"told of a loss after a release by another", time.Hour, func() {
+			take(alice, "")
+			take(bob, "")
+			r.leaves(alice)
+			r.releases(alice, program.Released)
+			r.leaves(bob)
+			r.releases(bob, program.Lost)
+		}, []verify.Harm{verify.TwoHolders}},
 		{"told of a loss after a fault", time.Hour, func() {
 			take(alice, "")
-			r.strikes(alice)
+			r.strikes()
 			r.leaves(alice)
 			r.releases(alice, program.Lost)
 		}, nil},
