@@ -94,12 +94,17 @@ func (e *explorer) deliveries(w *world) (options []search.Choice, independent bo
 		if r == nil {
 			continue
 		}
-		if e.independent[r.id()] && !e.bounds.Unreduced && !e.meetsOwnLate(w, r) {
+
+		alone := e.independent[r.id()] && !e.bounds.Unreduced
+		if alone && !e.meetsOwnLate(w, r) {
 			aside := search.Choice{What: search.Deliver, N: i, Aside: true}
 			return e.withFaults(w, nil, r, aside), true
 		}
 
 		for at, r := range w.nexts(i) { // over another connection than the first: a preemption, too
+			if alone && at > 0 {
+				break // the client's own requests come in this order once the late one has come, too
+			}
 			preempts := goesOn && i != w.running || at > 0
 			deliver := search.Choice{What: search.Deliver, N: i, At: at, Preempt: preempts}
 			options = append(options, e.within(w, e.withFaults(w, nil, r, deliver))...)
