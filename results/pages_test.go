@@ -134,11 +134,16 @@ func bookTable(t *testing.T, run *runs.Run) string {
 			others = append(others, fmt.Sprintf(v.words, n))
 		}
 	}
+	table := markdown(t, view.BookTable(run))
+	if verdicts[runs.NotJudged] == len(run.Claims) {
+		return table + "\nNo claim is judged by this run.\n"
+	}
+
 	whose := "of the book's"
 	if reference.SourceOf(run) != reference.Book {
 		whose = "of"
 	}
-	return markdown(t, view.BookTable(run)) + fmt.Sprintf(
+	return table + fmt.Sprintf(
 		"\n%d %s %d claims hold, %s. The tolerances were set beforehand.\n",
 		verdicts[runs.Holds], whose, len(run.Claims), and(others))
 }

@@ -111,7 +111,7 @@ func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.
 		all = append(all, disturbance)
 	}
 	if len(run.Claims) > 0 {
-		all = append(all, claimed(run.Claims))
+		all = append(all, claimed(run))
 	}
 
 	all = append(all, scaled(run)...)
@@ -303,14 +303,23 @@ func withVerdict(verdict compare.Conclusion, all []compare.Comparison, places []
 }
 
 // claimed counts how the claims were judged: "8 of 12 claims of the book hold;
-// claim 7 does not; claims 2 and 3 are not decided."
-func claimed(claims []runs.Claim) string {
+// claim 7 does not; claims 2 and 3 are not decided." A run of which none can be judged says
+// nothing about them.
+func claimed(run *runs.Run) string {
 	ids := map[runs.Judgment][]string{}
-	for _, c := range claims {
+	for _, c := range run.Claims {
 		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
 	}
 
-	text := fmt.Sprintf("%d of %s of the book hold", len(ids[runs.Holds]), count(len(claims), "claim"))
+	whose := " of the book"
+	if source := reference.SourceOf(run); source != "" && source != reference.Book {
+		whose = "" // the book's locks are not what this run measured
+	}
+	if len(ids[runs.NotJudged]) == len(run.Claims) {
+		return "No claim" + whose + " is judged: the table of claims says why."
+	}
+
+	text := fmt.Sprintf("%d of %s%s hold", len(ids[runs.Holds]), count(len(run.Claims), "claim"), whose)
 	for _, v := range []struct {
 		verdict   runs.Judgment
 		one, some string

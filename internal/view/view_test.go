@@ -369,7 +369,7 @@ func TestBusyMachineDecidesNothing(t *testing.T) {
 	r.Claims = []runs.Claim{{ID: 1, Verdict: runs.NotJudged}}
 	want := []string{
 		"Not decided: other processes took 43% of this machine's time in 54 of 54 rows.",
-		"0 of 1 claim of the book hold; claim 1 is not judged.",
+		"No claim of the book is judged: the table of claims says why.",
 	}
 	if got := view.Run(r).Findings; !slices.Equal(got, want) {
 		t.Errorf("the findings are %q, want %q", got, want)

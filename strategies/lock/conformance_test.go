@@ -87,6 +87,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 		ttl                time.Duration // 0: shortTTL
 	}{
 		{"setnx", "lost-reply", "released", 0},
+		{"setnx-expire-naive", "take", "script", 0},
 		{"getset", "release", "in-time", 0},
 		{"set-px", "expiry", "pxat", 0},
 		{"set-px", "get", "on", 0},
