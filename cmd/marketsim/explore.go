@@ -25,7 +25,7 @@ import (
 type exploreFlags struct {
 	programs, of []string
 	all          bool
-	limits       explore.Bounds // see bounds
+	limits       explore.Bounds // as flags say; see chosen, which fills in the others
 	replay       string
 	scripts      scriptFlags
 	catalogue    strategies.Catalogue
@@ -43,8 +43,8 @@ func newExplore(p *program) *cobra.Command {
 		f.limits.Preemptions = explore.Unbounded // help shows it as the default
 		flags.Var((*preemptions)(&f.limits.Preemptions), "preemptions",
 			"a client that could go on waits for another one at most `N` times;\n"+
-				"any: every order of their requests is gone through (once with three\n"+
-				"clients or servers of locks, or where commands are sent again)")
+				"any: every order of their requests is gone through\n"+
+				"(in relisted and three-masters: at most once)")
 		flags.IntVar(&f.limits.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
 			strings.Trim(fmt.Sprint(explore.Faults()), "[]")+";\n"+
@@ -288,6 +288,8 @@ func (f *exploreFlags) replayed(ctx context.Context) ([]findings.Exploration, er
 	if err != nil {
 		return nil, err
 	}
+
+	// f.catalogue has the scripts already: asked is only whether the token's is among them.
 	_, _, err = f.scripts.known([]string{subject})
 	if err != nil {
 		return nil, err
