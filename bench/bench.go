@@ -1,7 +1,7 @@
 // Package bench measures: it loads a market with sellers and buyers and records
 // what each operation cost.
 //
-// Package bench/compare says how fast yours is beside a lock of this module's.
+// Package bench/compare says how fast your lock or Purchaser is beside a lock of this module.
 //
 // [Measure] measures one row: a result.Point under [Options]. A seller mints items in
 // batches and lists each; a buyer looks at listings and orders each at the price it saw.
@@ -9,7 +9,7 @@
 // its tally and its ledger, so that workers share no mutex. The driver prints nothing
 // between two operations, and its tallies allocate next to nothing.
 //
-// A row begins with items listed (those of reproduce with none), warms up for a fixed
+// A row begins with items listed (with none if Load.Empty is set), warms up for a fixed
 // time, and measures for a time T. Then the load goes on, uncounted, until each
 // operation that began in T has ended: this is the loaded end, without which the
 // longest waits would end in a market that nobody else uses. What was begun after T is
@@ -23,7 +23,8 @@
 //   - Read at the two ends of T: processor time, and what connections carried
 //     in the background.
 //
-// Each of the two ends has a limit, made of the strategy's own time-outs. An
+// The loaded end and the end without load each have a limit, made of the strategy's own
+// time-outs. An
 // interrupt, or a server that is gone, skips the loaded end, and the row says how many
 // operations had not ended then.
 //
@@ -92,8 +93,9 @@ var (
 // it, audits it and removes it. When ctx ends, the operations in flight are finished, and
 // the row is audited and removed all the same; its status is then "interrupted".
 //
-// An error means that the environment failed: the row holds what was measured until then,
-// "incomplete", and audited if that was possible. A market that the audit found wrong is no
+// After ErrPoint, or where no server can be had, nothing was measured. Any other error means
+// that the environment failed: the row holds what was measured until then, "incomplete", and
+// audited if that was possible. A market that the audit found wrong is no
 // error: see result.Row.Audit.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	// Without keys the row has some of its own, so that runs beside each other do not meet.

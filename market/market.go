@@ -38,8 +38,9 @@ type Receipt struct {
 	Polls   int // failed attempts to take a lock, each followed by a wait
 
 	// Parts of the operation's time. None overlaps another, so that they add up to no
-	// more than the whole. From the first attempt to take a lock until all were held,
-	// or one could not be had.
+	// more than the whole.
+
+	// From the first attempt to take a lock until all were held, or one could not be had.
 	LockWait time.Duration
 	LockHold time.Duration // from then until the last one was released
 	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up

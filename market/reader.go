@@ -137,7 +137,7 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 		switch {
 		case err == nil:
 			s.Funds[id] = funds
-		case !errors.Is(err, redis.Nil): // that is an account that was never opened
+		case !errors.Is(err, redis.Nil): // which would be an account that was never opened
 			wrong = append(wrong, fmt.Errorf("funds of user %d: %w", id, err))
 		}
 	})

@@ -145,7 +145,7 @@ type fenced struct {
 }
 
 func (f *fenced) read(ctx context.Context, op *operation) error {
-	if err := f.prepare(); err != nil {
+	if err := f.setFences(); err != nil {
 		return err
 	}
 
@@ -200,8 +200,9 @@ func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
 	return keys, args
 }
 
-// prepare sets the fence that the holder registers for each of its locks.
-func (f *fenced) prepare() error {
+// setFences sets the fence that the holder registers for each of its locks, in their order; none
+// with fencing=off.
+func (f *fenced) setFences() error {
 	f.fences = f.fences[:0]
 	fencing := f.holder.Params.Text(fencingParam)
 	token := rand.Text()

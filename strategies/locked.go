@@ -240,9 +240,10 @@ func (k *locked) execute(ctx context.Context, op *operation) (r market.Receipt, 
 	if len(k.held) > 0 { // the write did not release them
 		k.Steps.At(ctx, step.BeforeRelease)
 	}
-	found := k.settle(ctx, op, err)
+	found := k.findOut(ctx, op, err)
 
 	lost, failed := k.release(ctx)
+	// What was found out about the write holds only if the locks were held until now.
 	if found.known && lost == 0 && failed == 0 {
 		err = found.outcome
 	}

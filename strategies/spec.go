@@ -266,8 +266,8 @@ func (s Spec) Value(name string) (string, bool) {
 // takes no lock claims nothing.
 func (s Spec) Promises() lock.Promises { return s.lock.PromisesOf(s.params) }
 
-// CheckServer returns process.ErrUnavailable, wrapped, if the server lacks a
-// command that the spec sends.
+// CheckServer returns an error that names the command, and the versions that have it, if the
+// server lacks one that the spec sends; another one if that cannot be found out.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
 	for _, c := range s.lock.NewerCommands(s.params) {
 		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
@@ -287,9 +287,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker, on a connection that there is. Of
-// env it fills in Locker and Params, and Process if it is nil. Close the closer when the
-// worker ends; it is never nil.
+// Open makes a Purchaser for one worker, on the connections of env, of which it sets Locker and
+// Params, and Process if that is nil. Close the closer when the worker ends: it is nil beside an
+// error alone. The error wraps lock.ErrServers if env names other servers than the lock needs.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	// The purchaser is closed before the lock that it uses: Closers close in reverse.
 	env.Params = s.params
@@ -320,7 +320,7 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	return purchaser, opened, nil
 }
 
-// OpenLock makes the spec's Locker for one worker, on a connection that there is.
+// OpenLock makes the spec's Locker for one worker, on the connections of env.
 func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	newClient := env.NewLockClient
 	if newClient == nil {

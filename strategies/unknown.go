@@ -86,11 +86,11 @@ type settlement struct {
 	outcome error // nil: it was applied
 }
 
-// settle comes after a write and before the release. If the outcome of the write is
+// findOut comes after a write and before the release. If the outcome of the write is
 // unknown, it finds that out by after-unknown=kill, or leaves the locks as after-unknown
 // says. What it found out is true if the locks were held until then, which the caller
 // learns when it releases them.
-func (k *locked) settle(ctx context.Context, op *operation, err error) settlement {
+func (k *locked) findOut(ctx context.Context, op *operation, err error) settlement {
 	killing, kills := k.access.(*killing)
 	if kills {
 		killing.endConnection()
@@ -101,7 +101,7 @@ func (k *locked) settle(ctx context.Context, op *operation, err error) settlemen
 
 	var found settlement
 	if kills {
-		found = killing.settle(ctx, op)
+		found = killing.findOut(ctx, op)
 	}
 	if !found.known && k.leavesLocks() {
 		k.leave()
@@ -170,8 +170,8 @@ func (c *killing) endConnection() {
 
 const settleTimeout = 2 * time.Second
 
-// settle kills the connection of the write, and reads what became of it.
-func (c *killing) settle(ctx context.Context, op *operation) settlement {
+// findOut kills the connection of the write, and reads what became of it.
+func (c *killing) findOut(ctx context.Context, op *operation) settlement {
 	name := connectionName.FindStringSubmatch(c.info)
 	if name == nil {
 		return settlement{}

@@ -15,11 +15,11 @@ const (
 	Orphaned Harm = "left until its lease ends"
 	// A client renews a lock whose release has failed, and is never called again.
 	RenewsOn Harm = "renews after a failed release"
-	// By one lock object, which is documented as confined to one.
+	// What two goroutines did with one lock object that is documented as one goroutine's.
 	HeldByTwoGoroutines Harm = "held by two goroutines"
 	// A release says that the lock was lost, within its lease, and nobody has had it since.
 	ToldOfNoLoss Harm = "told of a loss that was none"
-	// Of a lock that somebody else had had before it was released.
+	// A release says that it has freed a lock which another client had got meanwhile.
 	NotTold Harm = "not told of a loss"
 	// An extension says yes, though another client has had the lock since it was taken.
 	ExtendedLost Harm = "extended a lost lock"
@@ -74,8 +74,8 @@ func (h Harm) String() string {
 	return string(h)
 }
 
-// IsNote reports whether no lock that expires prevents it, its user causes it, or nobody else is
-// hurt by it: it is told, and breaks nothing.
+// IsNote reports whether the harm is only told, and breaks nothing: because no lock that expires
+// prevents it, because its user causes it, or because nobody else is hurt by it.
 func (h Harm) IsNote() bool {
 	return slices.Contains([]Harm{Outlived, Orphaned, RenewsOn, HeldByTwoGoroutines, ToldOfNoLoss}, h)
 }
@@ -95,8 +95,9 @@ func Worst(all []Violation) Violation {
 	return slices.MaxFunc(append([]Violation{least}, all...), func(a, b Violation) int { return rank(a) - rank(b) })
 }
 
-// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, not kept
-// where it was not made, or not offered where nothing that the lock does could keep it.
+// A PromiseState is what became of a promise of a lock. Of package locktest it is kept, broken,
+// unchecked, not run or not made; of 'marketsim judge' kept, broken, unchecked, not kept where it
+// was not made, or not offered where nothing that the lock does could keep it.
 type PromiseState struct {
 	Promise string `json:"promise"`
 	State   string `json:"state"`

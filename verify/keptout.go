@@ -12,9 +12,10 @@ const (
 	// The scheme holds nothing, and nobody waited.
 	NoLease KeptOut = "no lease"
 	AtOnce  KeptOut = "at once" // nobody waited
-	// The holder's, or that of a lock whose holder does not know.
+	// The lease of the holder, or of a lock whose holder does not know that it has it.
 	LeaseRanOut KeptOut = "until the lease ran out"
-	// That numbers the holders of a lock, and had begun again.
+	// The counter that numbers a lock's holders had begun again: those who came were refused until
+	// it had passed the last number that the market knew.
 	CounterCaughtUp KeptOut = "until the counter caught up"
 	GaveUp          KeptOut = "until a waiter gave up" // which held what others waited for
 	// After it was paused, stuck or cut off for several leases.
@@ -47,7 +48,7 @@ func (k KeptOut) String() string {
 	return string(k)
 }
 
-// Measured reports whether Finding.Leases says how long that was.
+// Measured reports whether a finding says for how many leases that was.
 func (k KeptOut) Measured() bool { return k == PassedOver || k == LeaseRanOut || k == GaveUp }
 
 // A Verdict sums a finding up: its harm, or without any, how long others were kept out.

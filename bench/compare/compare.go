@@ -1,5 +1,5 @@
-// Package compare says how fast yours is beside a lock of marketsim's: a [Lock] of your own,
-// or a [Purchaser]. Who only measures needs package bench alone, which links less.
+// Package compare says how fast a [Lock] or a [Purchaser] of your own is beside fine:set-px, a
+// lock of marketsim's. Who only measures needs package bench alone, which links less.
 package compare
 
 import (
@@ -58,8 +58,8 @@ type Comparison struct {
 	// Verdict is "faster", "slower", "no difference" or "not decided": of yours.
 	Verdict string
 	Reason  string // why it is not decided; empty: the interval is too wide
-	// Ratio is the median of your purchases/s over those of fine:set-px, divided inside each
-	// round, from Low to High by Confidence; NaN: there is none.
+	// Ratio is your purchases/s over those of fine:set-px, divided inside each round: the median.
+	// Low to High is its interval, at Confidence, 0 to 1. NaN: there is none.
 	Ratio, Low, High float64
 	Confidence       float64
 
@@ -74,8 +74,10 @@ func (c *Comparison) String() string { return c.text }
 // each item, in rounds, as 'marketsim compare' measures them. What open makes is what
 // locktest.Check takes.
 //
-// The errors are those of bench.Measure. A market that an audit found wrong, because the
-// lock does not exclude others, is no error: nothing is decided then, for that Reason.
+// The errors are those of bench.Measure; too few Rounds for a verdict are bench.ErrPoint, and
+// if ctx ends the error wraps its cause, as nothing is said of half a comparison. A market that
+// an audit found wrong, because the lock does not exclude others, is no error: nothing is
+// decided then, for that Reason.
 func Lock(ctx context.Context, open locktest.Open, mix result.Mix, o Options) (*Comparison, error) {
 	const name = "mine"
 	known := strategies.Builtin()

@@ -45,6 +45,7 @@ type Row struct {
 	CourseP99MS []float64 `json:"course_p99_ms,omitempty"`
 
 	// Operations that began in the measured time, each followed to its end.
+
 	// WaitMS is of purchases made, until locks are released; in an open loop it
 	// begins when the order was due.
 	WaitMS Latency `json:"wait_ms"`
@@ -73,22 +74,24 @@ type Row struct {
 	Cut int64 `json:"cut,omitempty"`
 
 	// What connections carried for all orders, refused ones included, added up.
+
 	// Market is nil where workers share a connection, because nobody can tell
 	// what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
-	// Read at the two ends of the measured time.
+	// Read at the two ends of the measured time; processor time is in seconds.
+
 	// Of all workers to the servers of their markets; nil as Market.
 	Commands *int64 `json:"commands,omitempty"`
 	// Of renewals, subscriptions and heartbeats of all workers.
 	Background *Traffic `json:"background,omitempty"`
-	// Of the main thread of the market's server, of several markets of all their servers;
+	// Processor time of the main thread of the market's server, of several markets of all their servers;
 	// nil: not known.
 	ServerCPU *float64 `json:"server_cpu_s,omitempty"`
 	// Masters are those on which the row's markets lie, if these are several.
 	Masters []Master `json:"masters,omitempty"`
-	// Of this process and, on Linux, of the programs of --exec with all that they start.
+	// Processor time of this process and, on Linux, of the programs of --exec with all that they start.
 	ClientCPU *float64 `json:"client_cpu_s,omitempty"`
 	OthersCPU *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
 	StolenCPU *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
@@ -161,7 +164,7 @@ type Master struct {
 	Markets  int      `json:"markets"`            // how many of the row's lie on it
 	Bought   int64    `json:"bought"`             // purchases that ended, in these markets
 	Commands *int64   `json:"commands,omitempty"` // of the workers of these markets; nil as Row.Commands
-	CPU      *float64 `json:"cpu_s,omitempty"`    // of its main thread; nil: not known
+	CPU      *float64 `json:"cpu_s,omitempty"`    // seconds of its main thread; nil: not known
 	Here     bool     `json:"here,omitempty"`     // it runs on the machine of the clients
 }
 
@@ -209,18 +212,18 @@ const (
 	AllBroke      Code = "all-broke"      // every buyer ran out of coins, and the row ended then
 	SomeBroke     Code = "some-broke"     // how many buyers ran out of coins
 	Clipped       Code = "clipped"        // how many times above 60 s are recorded as 60 s
-	// Purchases of the second half over those of the first are not 0.8 to 1.25.
+	// Purchases of the second half over those of the first: below 0.8, or above 1.25.
 	Unsteady Code = "unsteady"
-	// So few purchases, under 250, that halves and tails say nothing.
+	// How many purchases: under 250, so that halves and tails say nothing.
 	TooFew Code = "too-few"
-	// Waits, followed to their end, over their parts within the row: 10% off.
+	// Waits, followed to their end, over their parts within the row: off 1 by more than 10%.
 	ShortForTail Code = "short-for-tail"
 	// How many operations of the warm-up were under way at half-time.
 	WarmupUnderway Code = "warm-up-underway"
 	// LeftOver: how many orders of the warm-up were made in the measured time: over 1% of
 	// its own, and more than buyers.
 	LeftOver Code = "left-over"
-	// Busy over present buyers: off by more than 2%, a defect of the driver.
+	// Busy over present buyers: off 1 by more than 2%, a defect of the driver.
 	TimesOff Code = "times-off"
 	WereCut  Code = "cut" // how many operations had not ended when the row had to
 	// ClientLimit: the clients used so much, 0 to 1, of the cores, and the
@@ -230,7 +233,7 @@ const (
 	Busy Code = "busy"
 	// For how many ms, over a tenth of the row or a second, no reply came.
 	NoReply Code = "no-reply"
-	// Such a share of orders, over half, came for what was gone, and ever fewer bought.
+	// The share of orders, over half, whose item was gone, in a row that bought less and less.
 	OutOfStock Code = "out-of-stock"
 	// How many keys, of this market or not, the server evicted; the audit found no harm.
 	Evicted  Code = "evicted"

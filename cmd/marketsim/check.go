@@ -35,6 +35,8 @@ type historyVerdict struct {
 	history.CheckResult
 }
 
+// check checks each history at and below a folder. What one of them lacks, or is, does not
+// keep the others from being checked: all that is wrong is told at the end.
 func (p *program) check(ctx context.Context, dir string, timeout time.Duration, out output) error {
 	switch {
 	case timeout <= 0:
@@ -65,6 +67,7 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 			continue
 		}
 
+		// The time is for one history: the search in it may not end.
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		v := historyVerdict{dir, history.Check(limited, h)}
 		cancel()

@@ -38,6 +38,8 @@ func newClean(p *program) *cobra.Command {
 	return cmd
 }
 
+// clean removes what a run has left under a prefix. Where the server refuses a command, the
+// error names the rights that are missing.
 func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) error {
 	keys, err := market.NewKeys(prefix)
 	if err != nil {
@@ -54,6 +56,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 
+	// Which strategy the run used is not known yet, so that the rights are those of all.
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.OriginURL, *server.target, "the server", nil)
 	commands := append(catalogue.Commands(), catalogue.ToFind)

@@ -30,6 +30,7 @@ func newFaults(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "faults [SPEC...] [--scenario NAME[,NAME...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// A SPEC may stand with or without --lock.
 			f.locks = slices.Concat(words(args), f.locks)
 			return f.run(cmd.Context(), p)
 		},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,8 +115,8 @@ func checkFlags(cmd *cobra.Command) error {
 	if len(missing) > 0 {
 		return usagef("%s is missing", english.WordSeries(missing, "and"))
 	}
-	for _, names := range byGroup {
-		if len(names) > 1 {
+	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
+		if names := byGroup[group]; len(names) > 1 {
 			return usagef("%s exclude each other: give one of them", english.WordSeries(names, "and"))
 		}
 	}
@@ -179,7 +180,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	if len(near) > 0 {
 		step = fmt.Sprintf("did you mean %q?", near[0])
-	} else if _, err := described(word); err == nil {
+	} else if _, err := docsOf(word); err == nil {
 		step = fmt.Sprintf("'marketsim list %s' tells what %[1]s is", word)
 	}
 	return usagef("unknown command %q; %s", word, step)

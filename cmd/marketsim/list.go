@@ -60,7 +60,7 @@ func listed(names []string, locks, scenarios bool) ([]*view.Doc, error) {
 		return []*view.Doc{overview(catalogue.Full())}, nil
 	}
 
-	return described(names[0])
+	return docsOf(names[0])
 }
 
 // The findings that the program contains, which are read once.
@@ -73,9 +73,9 @@ var (
 	})
 )
 
-// described tells of whatever has a name: first of strategies, locks and scenarios, then
+// docsOf tells of whatever has a name: first of strategies, locks and scenarios, then
 // what is known of libraries.
-func described(name string) ([]*view.Doc, error) {
+func docsOf(name string) ([]*view.Doc, error) {
 	faults, err := builtInFaults()
 	explored, wrong := builtInSearches()
 	if err := errors.Join(err, wrong); err != nil {
@@ -87,7 +87,7 @@ func described(name string) ([]*view.Doc, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(libraries) > 0:
+	case len(libraries) > 0: // so that the name is known after all
 		return append(docs, libraries...), nil
 	}
 	return docs, unknown

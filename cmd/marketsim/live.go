@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/mattn/go-runewidth"
@@ -111,45 +108,4 @@ func (p *plan) restAfter(done, all int, began time.Time) time.Duration {
 		each = time.Since(began) / time.Duration(done) // with stocking and auditing
 	}
 	return time.Duration(all-done-1) * each
-}
-
-// row measures a point once. Meanwhile a terminal shows it, and its intervals are printed if
-// that was asked for. The row of a sweep, which has many, is stored without its course and
-// its histogram: with these the file would be three times as large.
-func (p *program) row(
-	ctx context.Context, plan *plan, on *running, underway *liveRow, point, trial int,
-) (result.Row, error) {
-	o := on.optionsOf(plan, plan.config.Points[point])
-	o.History = plan.historyOf(point, trial)
-	o.Seed += uint64(trial - 1) // prices are drawn again, and are the same for all rows of a round
-	o.Trial = trial
-
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var unprinted error
-	o.Progress = func(soFar result.Row) {
-		underway.update(soFar)
-		if plan.out.format != asJSONL || unprinted != nil {
-			return
-		}
-		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
-		if errors.Is(unprinted, syscall.EPIPE) { // which is about no server
-			unprinted = errUnread
-		}
-		if unprinted != nil {
-			stop()
-		}
-	}
-	if !p.follows() && plan.out.format != asJSONL { // nobody looks
-		o.Progress = nil
-	}
-
-	unfollow := p.follow(underway)
-	row, err := p.measureRow(ctx, plan.config.Points[point], o)
-	unfollow()
-	if len(plan.config.Axes) > 0 {
-		row.Course, row.CourseP50MS, row.CourseP99MS = nil, nil, nil
-		row.Histogram = ""
-	}
-	return row, errors.Join(err, unprinted)
 }

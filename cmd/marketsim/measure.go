@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -37,6 +38,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 
+	// From here on something may run, which is ended however this returns.
 	p.progress("getting the servers ready")
 	on := new(running)
 	defer func() { err = errors.Join(err, p.started.Close()) }()
@@ -65,6 +67,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		run.Claims = reference.Judge(run)
 	}
 
+	// A run that was interrupted is stored and drawn, too; only a whole one is held to conditions.
 	finished := plan.out.finish(p, run)
 	p.showNextSteps(plan, on, run)
 	if failure == nil && run.Status == stored.Complete {
@@ -140,7 +143,8 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 			p.passwords.hideIn(run)
 
 			done := len(run.Rows)
-			left := time.Since(began) / time.Duration(done) * time.Duration(all-done) // with stocking and auditing
+			// The time that markets take to be stocked and audited is in it.
+			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
 			p.advance(done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
@@ -158,6 +162,47 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 	}
 	run.Status = stored.Complete
 	return wrong, nil
+}
+
+// row measures a point once. Meanwhile a terminal shows it, and its intervals are printed if
+// that was asked for. The row of a sweep, which has many, is stored without its course and
+// its histogram: with these the file would be three times as large.
+func (p *program) row(
+	ctx context.Context, plan *plan, on *running, underway *liveRow, point, trial int,
+) (result.Row, error) {
+	o := on.optionsOf(plan, plan.config.Points[point])
+	o.History = plan.historyOf(point, trial)
+	o.Seed += uint64(trial - 1) // prices are drawn again, and are the same for all rows of a round
+	o.Trial = trial
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unprinted error
+	o.Progress = func(soFar result.Row) {
+		underway.update(soFar)
+		if plan.out.format != asJSONL || unprinted != nil {
+			return
+		}
+		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
+		if errors.Is(unprinted, syscall.EPIPE) { // which is about no server
+			unprinted = errUnread
+		}
+		if unprinted != nil {
+			stop()
+		}
+	}
+	if !p.follows() && plan.out.format != asJSONL { // nobody looks
+		o.Progress = nil
+	}
+
+	unfollow := p.follow(underway)
+	row, err := p.measureRow(ctx, plan.config.Points[point], o)
+	unfollow()
+	if len(plan.config.Axes) > 0 {
+		row.Course, row.CourseP50MS, row.CourseP99MS = nil, nil, nil
+		row.Histogram = ""
+	}
+	return row, errors.Join(err, unprinted)
 }
 
 // violated is an error for a row whose audit found something wrong.
@@ -215,6 +260,7 @@ func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Ma
 		ServerVersion: server.Version,
 		ServerConfig:  server.Config,
 	}
+	// The first server stands above, as it did when runs had one; of --server all have names.
 	m.Config.Target = first.Target.String()
 	for _, market := range on.markets {
 		if market.name == "" {

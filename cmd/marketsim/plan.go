@@ -107,6 +107,7 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, pointsOf func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// Scripts come first: the strategies that --script makes must be known by their names.
 		specs := slices.Concat(words(args), f.strategies)
 		if err := f.know(p, specs); err != nil {
 			return err
@@ -224,6 +225,7 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 		return nil, err
 	}
 
+	// In this order tables have together what is compared: strategies under one mix, on one server.
 	for _, mix := range mixes {
 		for _, server := range (serverPlan{several: servers}).markets() {
 			for _, name := range names {
@@ -288,8 +290,12 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	return rates, nil
 }
 
+// plan is what the flags say of some points. What they say wrong is found here, before
+// anything runs.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := runs.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
+
+	// Without a hash tag, several markets get slots of several masters.
 	form := drawnPrefix
 	if mostMarkets(points) > 1 {
 		form = drawnPrefixSeveral
@@ -375,6 +381,7 @@ func (p *plan) checkPoints() error {
 			return usagef("--markets: %d: each needs workers, of which there are %d at most", point.Markets, load.MaxWorkers)
 		}
 
+		// Where the markets will lie is not known before there are servers; that there are so many is.
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
 		if point.Markets > 1 {

@@ -74,6 +74,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		if err != nil {
 			return err
 		}
+		// The embedded server's numbers are not worth the time that the book's tables take.
 		if server.Name == backend.OriginEmbedded && len(plan.config.Reproduces) > 0 {
 			plan.shorten()
 		}
@@ -113,7 +114,8 @@ func (p *program) place(plan *plan, server *backend.Server) (sites []load.Site, 
 	return sites, nil
 }
 
-// optionsOf are the plan's options for a point, with the servers that were started.
+// optionsOf are the plan's options for a point, with the servers that were started. Which trial
+// it is, its history and its progress are added by whoever measures the row.
 func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	o := plan.options
 	at := on.market(point.Server)

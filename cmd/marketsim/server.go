@@ -101,6 +101,7 @@ func (f serverFlags) severalServers() (all []namedServer, err error) {
 	for _, text := range f.several {
 		name, path, _ := strings.Cut(text, "=")
 		isThere := func(s namedServer) bool { return s.name == name }
+		// "#2" marks a strategy that is there twice, and must not be part of a name.
 		if badName(name) || strings.Contains(name, "#") || path == "" || slices.ContainsFunc(all, isThere) {
 			return nil, usagef("--server %q: want NAME=PATH, such as valkey=/usr/bin/valkey-server, each NAME once", text)
 		}

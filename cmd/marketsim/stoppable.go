@@ -80,9 +80,9 @@ func (p *stoppableWriter) write(b []byte) (int, error) {
 	if p.unread.Load() {
 		return 0, errUnread
 	}
+
 	var n int
 	var err error
-
 	written := make(chan struct{})
 	go func() {
 		n, err = p.to.Write(b)

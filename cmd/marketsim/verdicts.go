@@ -96,6 +96,7 @@ func (f *rowFlags) parseThresholds(config *runs.Config) error {
 			return usagef("--threshold %q is about orders at a rate: give --rate, too", text)
 		}
 
+		// One such as '>=0.95*first' holds the others to the first strategy: there must be others.
 		config.Thresholds = append(config.Thresholds, t)
 		alone := runs.Config{Points: config.Points, Thresholds: []runs.Threshold{t}}
 		if compare.Checks(alone) == 0 {

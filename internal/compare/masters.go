@@ -63,7 +63,9 @@ func withoutMarkets(p result.Point) result.Point {
 	return p
 }
 
-// scale fills in what rounds say of rows on several masters and on one.
+// scale fills in what rounds say of rows on several masters and on one. Nothing is decided if
+// in some row a master, or the clients, had no core of their own: they take time from each
+// other, and one master with all the cores might have sold as much.
 func scale(c Comparison, several, one runs.Group, trials int, margin float64) Comparison {
 	byRound := map[int]*result.Row{}
 	for i := range one.Rows {

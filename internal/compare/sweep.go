@@ -43,7 +43,7 @@ func Places(run *runs.Run, compared []Comparison) []Place {
 	}
 	for _, pair := range compared {
 		if pair.OfPurchases() { // which decide who is best
-			i := at[pair.Place]
+			i := at[pair.Place] // which is planned: Of has it from the same plan
 			all[i].Comparisons = append(all[i].Comparisons, pair)
 		}
 	}
@@ -56,6 +56,7 @@ func Places(run *runs.Run, compared []Comparison) []Place {
 	return all
 }
 
+// values are those of the axes at the i-th place, the last axis varying fastest.
 func values(axes []runs.Axis, i int) []float64 {
 	at := make([]float64, len(axes))
 	for a, axis := range slices.Backward(axes) {

@@ -47,7 +47,9 @@ type operation struct {
 	outcome OpResult
 }
 
-// client starts a client with an account of its own, which is ready when this returns.
+// client starts a client with an account of its own, which is ready when this returns. Its
+// account and its number are its place among the clients, which it takes before anything is
+// sent: whatever fails from then on, it is ended with the others.
 func (s *setup) client(name string) *client {
 	c := &client{
 		setup:   s,
@@ -155,10 +157,10 @@ func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 }
 
 func (c *client) keptFrom(
-	item market.ItemID, lease time.Time, hold ...step.Breakpoint) verify.KeptOut {
+	item market.ItemID, leaseBegan time.Time, hold ...step.Breakpoint) verify.KeptOut {
 
 	c.buy(item, hold...)
-	return c.setup.keptOut(c, lease)
+	return c.setup.keptOut(c, leaseBegan)
 }
 
 // listUntilRelease is list of the i-th spare item, and returns when the client is held

@@ -130,7 +130,7 @@ func (s *setup) concludeGone(replica int) observed {
 	after := s.snapshot()
 	sold := map[market.ItemID]bool{}
 	again := false // an item was sold again
-	gone := 0      // purchases
+	gone := 0      // purchases that were applied, and that the new master lacks
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
 		if !op.outcome.Applied() {
 			return false

@@ -29,7 +29,7 @@ type heartbeat struct {
 	longest time.Duration // that a question has waited; set until then
 }
 
-// beat asks until the context ends.
+// beat asks until the context ends. A question that is open then has waited until then.
 func (h *heartbeat) beat(ctx context.Context, ask func(context.Context) error) {
 	defer close(h.over)
 	var asked time.Time // zero: no question is open

@@ -161,7 +161,7 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings
 
 	// Run overwrites each with what it finds. What it does not come to stays as it is here.
 	for _, c := range cross(scenarios, schemes) {
-		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
+		res.Findings = append(res.Findings, c.unobserved(verify.Stopped, "the run ended before it began"))
 	}
 
 	for _, sc := range scenarios {
@@ -216,7 +216,7 @@ func (r *Runner) run(
 	for i, c := range cells {
 		running.Go(func() (err error) {
 			if ctx.Err() != nil {
-				played[i] = c.found(verify.Stopped, "the run ended before its turn")
+				played[i] = c.unobserved(verify.Stopped, "the run ended before its turn")
 				return ctx.Err()
 			}
 			r.playing.RLock()
@@ -237,7 +237,8 @@ func (r *Runner) run(
 	return played, context.Cause(ctx) // the first failure: those after it come from being cancelled
 }
 
-func (c cell) found(v verify.Verdict, why string) findings.Finding {
+// unobserved is the finding of a cell in which nothing was seen.
+func (c cell) unobserved(v verify.Verdict, why string) findings.Finding {
 	why, _, _ = strings.Cut(why, "\n")
 	return findings.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
 }
@@ -246,7 +247,7 @@ func (c cell) found(v verify.Verdict, why string) findings.Finding {
 // failed, not the scheme.
 func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) {
 	if why := c.cannotHappen(); why != "" {
-		return c.found(verify.NotApplicable, why), nil
+		return c.unobserved(verify.NotApplicable, why), nil
 	}
 
 	o, err := r.observe(ctx, c)
@@ -254,15 +255,15 @@ func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) 
 	switch {
 	case err == nil:
 	case errors.As(err, &not) && (not.verdict != verify.Unavailable || ctx.Err() == nil):
-		return c.found(not.verdict, not.why), nil
+		return c.unobserved(not.verdict, not.why), nil
 	case ctx.Err() != nil: // what failed, failed because of that
 		err = c.failed(errors.Join(context.Cause(ctx), err))
-		return c.found(verify.Stopped, "the run ended while it was under way"), err
+		return c.unobserved(verify.Stopped, "the run ended while it was under way"), err
 	case errors.Is(err, process.ErrUnavailable), errors.Is(err, errUnclear):
-		return c.found(verify.Unavailable, err.Error()), nil
-	default:
+		return c.unobserved(verify.Unavailable, err.Error()), nil
+	default: // also if each attempt was late, and nothing was seen to stand still: the run ends
 		err = c.failed(err)
-		return c.found(verify.Stopped, err.Error()), err
+		return c.unobserved(verify.Stopped, err.Error()), err
 	}
 
 	o.Scenario = c.scenario.Name
@@ -295,7 +296,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		case errors.Is(err, errLate), maySpeakYet:
 		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
 			before = o
-			err = errLate
+			err = errLate // it was not, and is played once more all the same
 		default:
 			return o, err
 		}

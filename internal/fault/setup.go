@@ -268,10 +268,10 @@ func (s *setup) waitFor(what <-chan struct{}, within time.Duration) bool {
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
 // classifyWait says how long a client's operation was kept out. It was let in just now, or not at
-// all. lease is when the lease that may have kept it out began, at the earliest. The run
+// all. leaseBegan is when the lease that may have kept it out began, at the earliest. The run
 // fails where that cannot be told.
-func (s *setup) classifyWait(c *client, lease time.Time, in bool) verify.KeptOut {
-	since := time.Since(lease)
+func (s *setup) classifyWait(c *client, leaseBegan time.Time, in bool) verify.KeptOut {
+	since := time.Since(leaseBegan)
 	atOnce := time.Since(c.op.began) < s.ttl*3/10
 	ranOut := since > s.ttl*9/10
 
@@ -296,8 +296,8 @@ func (s *setup) classifyWait(c *client, lease time.Time, in bool) verify.KeptOut
 
 // keptOut watches a client's operation until it gets in, for as long as
 // forGood, and says what classifyWait says.
-func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
-	return s.classifyWait(c, lease, c.getsIn(s.forGood()))
+func (s *setup) keptOut(c *client, leaseBegan time.Time) verify.KeptOut {
+	return s.classifyWait(c, leaseBegan, c.getsIn(s.forGood()))
 }
 
 // checkInTime fails the run as late if a lease that began at since may have

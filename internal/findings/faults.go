@@ -59,7 +59,7 @@ func (f Finding) InWords() string {
 	}
 
 	switch f.KeptOut {
-	case "":
+	case "": // nothing was observed, which the verdict says
 		return string(f.Verdict)
 	case verify.NotAsked, verify.NoLease:
 		return outcome
@@ -263,7 +263,6 @@ func ReadFaultTable(r io.Reader) (*FaultTable, error) {
 // which may have other fields.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
 	err := asInFile(stored.Decode(r, into, "marketsim "+command+" --out"))
-
 	switch {
 	case *schema != known && (err == nil || *schema != 0):
 		err = fmt.Errorf("schema %d; this marketsim reads schema %d", *schema, known)

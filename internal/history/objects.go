@@ -308,8 +308,8 @@ func (c *checker) accounts() *Part {
 		case c.unsettled[account.User] && account.Kind != market.NoFunds:
 		case account.Kind == market.Overdrawn && c.overdrawn[account.User]: // which payments tells in full
 		case len(c.unsettled) > 0:
-			// how many coins there should be is not known, and with it whether
-			// some are lost
+			// how many coins there should be is not known: the text stands, but nobody can say
+			// that some are lost
 			p.addViolation("%s", account.Text)
 		default:
 			p.addViolation("%s", found)

@@ -18,7 +18,7 @@ import (
 )
 
 // Find returns the folders at and below dir that hold a history, whole or not, in
-// lexical order; or ErrNone, wrapped.
+// lexical order; or ErrNone, wrapped. dir may also be the file of a history.
 func Find(dir string) (found []string, err error) {
 	if filepath.Base(dir) == fileName {
 		dir = filepath.Dir(dir)

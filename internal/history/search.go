@@ -220,7 +220,7 @@ func describe(from state, steps []step) (lines []string) {
 
 	last := byReturn(steps)
 	if more := len(last) - maxDescribed; more > 0 {
-		// What was under way is described in a short story only.
+		// Too many to tell all: what was still under way is left out.
 		last = filter(last, step.hasReturned)
 		more = max(0, len(last)-maxDescribed)
 		lines = append(lines, fmt.Sprintf("after %d other operations", more))
@@ -235,6 +235,7 @@ func describe(from state, steps []step) (lines []string) {
 
 // nameProblem names what is wrong: without what returned last there was an order.
 func nameProblem(steps []step) string {
+	// The last of them is what no order could take in; the others say what it had to follow.
 	var last action
 	sold := map[location]int{}
 	for _, s := range filter(byReturn(steps), step.hasReturned) {

@@ -295,8 +295,10 @@ func (s *schedule) goOn(c *client) {
 	h := s.takeRequest(c)
 	request := identity(h)
 
-	// A buyer's request that is new, or that ends a transaction, may change something, and
-	// so may what a holder of the lock does.
+	// What may change something makes polls that come after it worth a choice again: a buyer's
+	// request that is new or ends a transaction; any request of a client that is not taking the
+	// lock; a new one of a client that was cancelled, which takes back what it did. Whether it is
+	// new is asked before it is noted by asks.
 	if s.shop != nil && (s.idle.isNew(c.number, request) || strings.HasSuffix(request, "EXEC")) {
 		s.idle.changed()
 	}

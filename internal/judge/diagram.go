@@ -108,10 +108,12 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 	for _, c := range claims {
 		drawn.Clients = append(drawn.Clients, c.name)
 	}
-	name := search.Labels{}.Tokens
+
+	labels := search.Labels{} // one for all events: it remembers what it has named
 	for _, e := range d.events {
-		e.Does = name(e.Does)
-		e.Reply = name(short(printable(d.withLock(e.Reply))))
+		// What a client sends was made short when it was noted; what it is answered is not.
+		e.Does = labels.Tokens(e.Does)
+		e.Reply = labels.Tokens(short(printable(d.withLock(e.Reply))))
 		drawn.Events = append(drawn.Events, e)
 	}
 	drawn.End = append(drawn.End, d.legend...)

@@ -55,7 +55,7 @@ func (s *schedule) end(c *client) {
 	}
 
 	for _, h := range c.waiting {
-		h.Open() // it has nothing to do with the lock; if the client was killed, it has no effect
+		h.Open() // its client has released the lock, or is dead: it changes nothing that is judged
 	}
 	for _, h := range c.renewals {
 		h.Open()

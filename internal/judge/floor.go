@@ -46,7 +46,7 @@ func (o Options) belowFloor(s ProgramResult) shortfall {
 
 	left := shortfall{why: "stopped after " + english.Plural(s.Played, "schedule", "")}
 	if s.Stopped == search.OutOfTime {
-		left.within = longer(cmp.Or(o.within, o.Within), s.Summary)
+		left.within = longer(cmp.Or(o.wholeWithin, o.Within), s.Summary)
 	} else {
 		left.why += " by " + s.Stopped
 	}

@@ -44,7 +44,7 @@ func TestKeptHasAFloor(t *testing.T) {
 			shortfall{"stopped after 90 schedules", 3 * minute}},
 		{
 			"of the time of all programs",
-			Options{Bounds: both, Within: minute, within: 3 * minute}, stopped(0, 1),
+			Options{Bounds: both, Within: minute, wholeWithin: 3 * minute}, stopped(0, 1),
 			shortfall{"stopped after 90 schedules", 9 * minute},
 		},
 		{"more time would not help", Options{Bounds: both, Within: minute}, interrupted,

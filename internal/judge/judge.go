@@ -68,6 +68,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 			res.Searches = append(res.Searches, withoutClocks(one.entries(searched), res.Searches)...)
 			res.Notes = append(res.Notes, refutedNotes(name, searched.refuted)...)
 			found.add(one, searched)
+			// The programs that follow begin with what is known of the lease.
 			o.known = max(o.known, searched.asked)
 			o.keeps = searched.keeps
 		}
@@ -141,7 +142,7 @@ func (o Options) only(name string, n int, left time.Duration) Options {
 		if n > 0 { // it has answered before
 			o.silence = max(left, 3*program.AnswerLimit)
 		}
-		o.within = o.Within
+		o.wholeWithin = o.Within
 		own := share(o.programs()[n:], left)
 		lent := (left - own) / 4
 		if n == 0 { // it has the most to play

@@ -54,8 +54,8 @@ type Options struct {
 	known  time.Duration // the lease that an earlier program had; 0: there was none
 	keeps  time.Duration // see world.keeps, from an earlier program or world
 	// The clock of the second client is set by faketime, not by its gate: see clock.go.
-	faketime bool
-	within   time.Duration // of all programs; Within is then that of one
+	faketime    bool
+	wholeWithin time.Duration // of all programs; Within is then that of one
 }
 
 // Kinds are the faults that can happen to every program. That its calls are cancelled

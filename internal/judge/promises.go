@@ -241,9 +241,9 @@ var brokenBy = map[verify.Harm]string{
 	verify.NoLongerLocks: worksOn,
 }
 
-// broken is the promise that a harm of a program breaks. Three harms break none: an
-// outlived lease, which no lock that expires prevents, a purchase without an answer, and a
-// loss untold by a lock that does not promise to tell.
+// broken is the promise that a harm of a program breaks; empty: none. Four harms break none: an
+// outlived lease, which no lock that expires prevents, a purchase without an answer, a loss that
+// was none, and a loss untold by a lock that does not promise to tell.
 func (o Options) broken(program string, f search.Found) string {
 	promise := brokenBy[f.Harm]
 	buys := slices.Contains(MarketNames(), program)

@@ -12,7 +12,8 @@ import (
 
 // A referee holds what the clients of one schedule are told, and say, against the promises
 // of a lock. It knows of no process and no server: it is told of each thing when it
-// happens, and notes harms, and which promises would have been seen broken. Of two
+// happens, by methods in the third person, which have nothing done; and notes harms, and which
+// promises would have been seen broken. Of two
 // explanations of what it sees it takes the one that is better for the lock: a lease lasts
 // from when the request that may have begun it was sent on, and for the least time that
 // was measured, but no longer than a time in that request says.

@@ -195,7 +195,7 @@ const mostMeasured = 4
 // another phase of a second: a lock that counts whole seconds has leases of different lengths.
 func (w *world) measureLease() error {
 	now := time.Now()
-	w.observe((w.phase - time.Duration(now.Nanosecond()) + time.Second) % time.Second)
+	w.observe((w.startsAt - time.Duration(now.Nanosecond()) + time.Second) % time.Second)
 
 	for range mostMeasured {
 		uncertain, err := w.measureLeaseOnce()
@@ -203,7 +203,7 @@ func (w *world) measureLease() error {
 			return err
 		}
 	}
-	return nil // the shortest that it can have been is safe
+	return nil // the lease is taken to be the shortest that it can have been
 }
 
 // measureLeaseOnce also returns by how much the lease may have been longer than was measured.
@@ -222,7 +222,7 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	w.lease = time.Since(began)
 	holder.process.Resume()
 	switch {
-	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits, or gives up: it has answered before
+	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits on, or gave up: the lock keeps it out
 		return 0, &noLease{waited: w.lease, cause: err}
 	case err != nil:
 		return 0, fmt.Errorf("a holder was stopped, and in %s the other did not get in: "+

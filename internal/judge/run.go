@@ -193,6 +193,9 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	o = o.limited()
 	o.Program = name
 	o.Pairs = 1
+
+	// A fault that is a choice only if it is asked for has to be one again, or the steps would not
+	// lead to the same points.
 	o.Bounds.Kinds = Kinds()
 	if slices.ContainsFunc(steps, isCancel) {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)

@@ -19,7 +19,7 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A world implements search.World: a server of its own, and two clients behind gates.
+// A world implements search.World, by Play (confirm.go): a server of its own, and two clients behind gates.
 // The clients take one lock, the first twice and the second once, or buy in a shop. What
 // stands here lasts for all schedules; each that is played is a schedule.
 type world struct {
@@ -38,10 +38,10 @@ type world struct {
 	measured   time.Duration // what lease was, in this world alone
 	// How long a stopped holder was seen to keep a lock that has no lease, or one that its
 	// waiters prolong; 0: it has a lease. Then lease is only a measure of time.
-	keeps   time.Duration
-	phase   time.Duration // of a second, in which it measures the lease
-	silence time.Duration // how long a client may say nothing, unless other limits come first
-	again   int           // how many schedules in a row it has had played again, see playAgain
+	keeps    time.Duration
+	startsAt time.Duration // of a second, in which it measures the lease
+	silence  time.Duration // how long a client may say nothing, unless other limits come first
+	again    int           // how many schedules in a row it has had played again, see playAgain
 	// A client has sent something else while a request was held back: it gives up soon.
 	impatient bool
 
@@ -86,7 +86,7 @@ func newWorld(
 		events:   make(chan event, 1000),
 		program:  o.Program,
 		faketime: o.faketime,
-		phase:    time.Duration(n) * time.Second / time.Duration(o.pairs()),
+		startsAt: time.Duration(n) * time.Second / time.Duration(o.pairs()),
 		kinds:    o.Bounds.Kinds,
 		silence:  cmp.Or(o.silence, o.Within, 3*program.StartLimit),
 		keeps:    o.keeps,

@@ -56,7 +56,7 @@ func TestTimeBelowTheFloor(t *testing.T) {
 // A program for which no time was left is below the floor, and time may reach it.
 func TestProgramsWithoutTime(t *testing.T) {
 	for _, name := range []string{works, clockAhead} {
-		o := Options{Program: name, within: time.Minute}
+		o := Options{Program: name, wholeWithin: time.Minute}
 		o.Bounds.Preemptions = 1
 		o.Bounds.Faults = 1
 		left := o.belowFloor(unbegun())

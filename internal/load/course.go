@@ -65,6 +65,7 @@ func (m *measurement) tell() {
 		case <-m.window.over:
 		}
 
+		// The measured time may have been cut short, within this interval or before it.
 		ends = min(ends, m.window.until.Load())
 		if ends <= begins {
 			return

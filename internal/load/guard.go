@@ -163,7 +163,7 @@ func (m *rowMarket) replyWaiter(ctx context.Context, conn *redisconn.Conn) func(
 		}
 
 		why := m.checkKeysLost(ctx, conn)
-		if !errors.Is(why, ErrKeysLost) { // it cannot be asked why
+		if !errors.Is(why, ErrKeysLost) { // the server cannot be asked why, or does not say
 			why = m.keyGone(missing)
 		}
 		return why

@@ -112,7 +112,8 @@ func (m *measurement) serve(ctx context.Context, w *worker) {
 // next makes the next order of the schedule. It reports false if the row has
 // stopped or the account is empty.
 func (b *openBuyer) next(ctx context.Context) bool {
-	b.w.underway.Store(0) // perhaps in the window: when the order is due is not known yet
+	// It counts as under way from the start of the window until it is known when the order is due.
+	b.w.underway.Store(0)
 	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)
 	at := b.w.at(asked)
 	b.w.underway.Store(at)

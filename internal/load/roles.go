@@ -33,6 +33,8 @@ func (m *measurement) check(ctx context.Context, err error) {
 	}
 }
 
+// buy buys until the load ends, or until the buyer has no coins and gets none: with hot items
+// it lists what it has bought, and so is paid again.
 func (m *measurement) buy(ctx context.Context, w *worker) {
 	began := time.Now()
 	defer func() {

@@ -29,6 +29,7 @@ const (
 	leftOverShare = 0.01
 )
 
+// row adds up what the workers have counted, and what the machine and the servers have used.
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime)
 	r := result.Row{
@@ -48,6 +49,7 @@ func (m *measurement) row() result.Row {
 			busy += w.tally.busy
 		}
 	}
+	// At a rate buyers wait for orders to fall due, so that how many were busy says nothing.
 	if m.open == nil && r.Seconds > 0 {
 		r.BusyBuyers = busy.Seconds() / r.Seconds
 		r.PresentBuyer = present.Seconds() / r.Seconds
@@ -93,7 +95,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.Unknown = n[unknown]
 	r.LeasesLost = n[leasesLost]
 	r.FailedReleases = n[failedReleases]
-	if int(n[broke]) < len(m.buyers) { // otherwise the load ended with the last buyer
+	if int(n[broke]) < len(m.buyers) { // else it ended as no buyer had coins, and nothing was cut
 		r.Cut = m.cut
 	}
 

@@ -40,7 +40,7 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 	m := newMeasurement(p, o)
 	row, err := m.drive(ctx, func() error {
 		m.work(ctx)
-		return m.markets[0].explain(m.window.failure)
+		return m.markets[0].explain(m.window.failure) // which may be that its keys are gone
 	})
 	row.Trial = max(o.Trial, 1)
 	if err != nil {
@@ -123,6 +123,7 @@ func newMeasurement(p result.Point, o Options) *measurement {
 		open:    newOpenLoop(p, o),
 	}
 
+	// Each worker draws from a stream of its own, the same in every run with this seed.
 	newOf := func(r role, number int) *worker {
 		in := m.markets[number%len(m.markets)]
 		who := identity{
@@ -162,14 +163,17 @@ func (m *measurement) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = m.connect(ctx)
+	err = m.stockAndConnect(ctx)
 	if err != nil {
 		err = errors.Join(err, m.close(), m.history.Abandon())
 	}
 	return err
 }
 
-func (m *measurement) connect(ctx context.Context) (err error) {
+// stockAndConnect gives the workers their recorders, stocks the markets and connects the
+// workers. The order matters: what the markets are stocked with is part of the history, and a
+// worker that connects tells its recorder which locks it holds.
+func (m *measurement) stockAndConnect(ctx context.Context) (err error) {
 	workers := m.all()
 
 	for _, w := range workers {
@@ -190,14 +194,17 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 		}
 	}
 
-	// Programs start side by side, and only then is each waited for.
+	// Programs (package program) start side by side, and only then is each waited for.
 	for _, w := range workers {
 		program, is := w.purchaser.(interface{ Ready(context.Context) error })
-		if is && err == nil {
-			err = program.Ready(ctx)
+		if !is {
+			continue
+		}
+		if err := program.Ready(ctx); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 func (m *measurement) close() (err error) {

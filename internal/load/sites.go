@@ -83,6 +83,8 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 		all = append(all, m)
 	}
 
+	// Each market's note names the run; that of the first names the others, so that all can be
+	// found from the run's prefix, and removed.
 	if len(o.Sites) > 0 {
 		for _, m := range all {
 			m.note = &marketstore.SeveralNote{Run: o.Keys}

@@ -173,6 +173,7 @@ func (r reading) since(first reading) usage {
 		stolen:  r.stolen - first.stolen,
 	}
 
+	// Of several servers a sum without one of them would be wrong, and is left out.
 	u.serverKnown = len(r.servers) > 0
 	for i := range r.servers {
 		used, known := r.serverSince(first, i)
@@ -218,7 +219,9 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		r.ServerCPU = new(used.server * scale)
 	}
 
-	if !used.clientKnown { // nobody tells the programs, which are clients, too, from others
+	// The programs of --exec are clients, too. Where they cannot be told from other processes, all
+	// that the machine has used, less the servers, counts as theirs.
+	if !used.clientKnown {
 		used.client = used.machine - used.server
 	}
 	if m.limitedByClients(used, t) {

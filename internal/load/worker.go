@@ -150,6 +150,8 @@ func (w *worker) listNext(ctx context.Context) error {
 	return w.list(ctx, w.next-1)
 }
 
+// list offers an item. It sets underway, as purchase does, but not noting: what is noted are
+// purchases alone.
 func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()

@@ -66,7 +66,8 @@ func removeFolder(path string) error {
 		}
 	}
 
-	for _, last := range []string{filepath.Join(path, inUse), path} { // RemoveAll would open a file
+	// Remove leaves a folder alone that somebody has put something into meanwhile.
+	for _, last := range []string{filepath.Join(path, inUse), path} {
 		if err == nil {
 			err = os.Remove(last)
 		}

@@ -44,8 +44,8 @@ func freePorts(ctx context.Context, n int) (ports []string, err error) {
 		if len(ports) == n {
 			return ports, nil
 		}
-		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
 
+		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
 		l, failed := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 		err = failed
 		if err == nil {

@@ -132,7 +132,7 @@ func (p *Process) begin() error {
 	if p.Stdin != nil {
 		r.cmd.Stdin, r.cmd.Stdout = p.Stdin, p.Stdout
 	}
-	r.cmd.WaitDelay = stopGrace // a child that outlives its killer's pipe must not delay Wait
+	r.cmd.WaitDelay = stopGrace // a child of its own that keeps its output open must not delay Wait
 	detach(r.cmd, p.Folder.mark)
 
 	started := make(chan error)

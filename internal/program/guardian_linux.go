@@ -48,7 +48,7 @@ func init() {
 // returns the process id of the program.
 func startGuarded(cmd *exec.Cmd) (pid int, lifeline io.Closer, err error) {
 	if cmd.Err != nil {
-		return 0, nil, cmd.Err // there is no such program
+		return 0, nil, cmd.Err // the program was not found, or must not be run
 	}
 	theirs, ours, errLifeline := os.Pipe()
 	told, report, errReport := os.Pipe()

@@ -210,7 +210,7 @@ func (p *Child) Wait() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	select {
 	case <-p.ended:
-	case <-time.After(time.Second): // who hears its end may not listen
+	case <-time.After(time.Second): // which comes after hear, and that may wait for somebody
 	}
 }
 

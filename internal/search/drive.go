@@ -41,7 +41,7 @@ type Options struct {
 const progressEvery = 10 * time.Second
 
 // Drive goes through the schedules of a program within bounds, or until the context ends.
-// What it finds is no failure: see Result. An error says why nothing can be concluded.
+// What it finds is no failure: see Summary. An error says why nothing can be concluded.
 func Drive(ctx context.Context, o Options) (Summary, error) {
 	d := &driver{Options: o, ctx: ctx, told: time.Now()}
 	err := d.run()

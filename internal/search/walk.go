@@ -162,8 +162,8 @@ func (w *walk) played(b branch, r *record) {
 	}
 	w.states.keep(r)
 
-	// Before its last node it went as others did, whose branches these are. The first option
-	// of each node is the schedule itself.
+	// Up to where it branched off it went as an earlier schedule, which has added the branches
+	// there. The first option of each node is the schedule itself.
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
 			next := b.cost.with(c)

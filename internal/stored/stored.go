@@ -1,7 +1,7 @@
 // Package stored is what all that marketsim stores has in common: how a run ended,
 // and how a file is read that somebody else may have written or cut short. What the
 // files hold is told by those who store it: package internal/runs for measurements,
-// package verify for findings.
+// package internal/findings for findings.
 package stored
 
 import (

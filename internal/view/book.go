@@ -39,14 +39,14 @@ func BookFigure(run *runs.Run) Figure {
 }
 
 // bookPanel shows one number of the book's rows, in the order of its last table.
-func bookPanel(run *runs.Run, title, name string, published func(reference.PublishedRow) Published) Panel {
-	m := inTime(runs.MetricByName(name), reference.BookSeconds)
+func bookPanel(run *runs.Run, title, metric string, published func(reference.PublishedRow) Published) Panel {
+	m := inTime(runs.MetricByName(metric), reference.BookSeconds)
 	p := Panel{Title: title, X: &Scale{Unit: m.Unit, Log: true, Zero: true}}
 	for _, r := range reference.RowsByMix(reference.Book) {
 		beside := published(r)
 		dot := Dot{
 			Label:     fmt.Sprintf("%s, %s: %s", count(r.Listers, "lister"), count(r.Buyers, "buyer"), r.Locking),
-			Value:     math.NaN(),
+			Value:     math.NaN(), // until it is found to be measured: no dot
 			Low:       math.Inf(-1),
 			High:      math.Inf(1),
 			Published: &beside,

@@ -131,7 +131,8 @@ func (t *Table) each(f func(string) string) *Table {
 // copied is a table whose cells can be changed.
 func (t *Table) copied() *Table { return t.each(func(text string) string { return text }) }
 
-// each is the document with a function applied to all its texts, except those of figures.
+// each is the document with a function applied to all its texts, except those of figures, and
+// commands, which whoever makes a block has made safe to show.
 func (d *Doc) each(f func(string) string) *Doc {
 	done := &Doc{Title: f(d.Title), Facts: mapped(d.Facts, f), Findings: mapped(d.Findings, f)}
 	for _, b := range d.Blocks {

@@ -130,6 +130,27 @@ func faultTable(f *findings.FaultTable) *Table {
 	return t
 }
 
+// toneOf is how a finding is shown: a broken promise before all else, then its verdict. One
+// that has observed nothing is plain; a verdict that comes new belongs here, too.
+func toneOf(f findings.Finding) Tone {
+	switch {
+	case f.Broken != "":
+		return broken
+	case f.Verdict.Harm():
+		return bad
+	}
+
+	switch f.Verdict {
+	case verify.Safe:
+		return good
+	case verify.StuckForTTL, verify.StuckUnbounded, verify.Failing:
+		return awhile
+	case verify.StuckForGood:
+		return never
+	}
+	return plain
+}
+
 // A sameFinding is a finding that several schemes share, without what differs between them.
 type sameFinding struct {
 	findings.Finding

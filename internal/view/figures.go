@@ -209,7 +209,8 @@ func course(run *runs.Run) Figure {
 		most = max(most, v)
 	})
 
-	// Otherwise the slow ones would lie on the axis, where nothing of them is seen.
+	// Rates that differ by more than this get a scale of powers: on an even one the slow would lie
+	// on the axis, unseen.
 	const far = 20
 	if most/least > far {
 		f.Y.Log, f.Y.Zero = true, true

@@ -13,10 +13,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
-	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
 	"github.com/marketsim/marketsim/internal/stored"
-	"github.com/marketsim/marketsim/verify"
 )
 
 // Stands for a number that does not exist, such as retries per purchase where
@@ -131,7 +129,7 @@ func ended(status string) string {
 	return status
 }
 
-// audited is the verdict of an audit over rows: "ok", "FAILED", or both with
+// audited is the verdict of an audit over rows, at least one: "ok", "FAILED", or both with
 // how many rows each has.
 func audited(rows []result.Row) Cell {
 	counts := map[string]int{}
@@ -159,26 +157,6 @@ func audited(rows []result.Row) Cell {
 		}
 	}
 	return all
-}
-
-// toneOf is how a finding is shown: by the one verdict that sums it up.
-func toneOf(f findings.Finding) Tone {
-	switch {
-	case f.Broken != "":
-		return broken
-	case f.Verdict.Harm():
-		return bad
-	}
-
-	switch f.Verdict {
-	case verify.Safe:
-		return good
-	case verify.StuckForTTL, verify.StuckUnbounded, verify.Failing:
-		return awhile
-	case verify.StuckForGood:
-		return never
-	}
-	return plain
 }
 
 // again is a name in words: that of a strategy compared with itself ends in

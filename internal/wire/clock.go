@@ -130,16 +130,19 @@ func (c *Clock) note(word string) {
 	}
 }
 
-// request moves the times of a command ahead.
-func (c *Clock) request(command *message) {
+// moveCommand moves the times of a command ahead, in its values and in what is sent of it. A
+// command is strings alone, see readCommand, so that the n-th that rewritten comes to is the
+// n-th of the values. Its name stays as it was sent: in the values it is in lower case.
+func (c *Clock) moveCommand(command *message) {
 	if c == nil {
 		return
 	}
-	c.words(command.values)
+	c.moveWords(command.values)
+
 	n := 0
 	command.raw = rewritten(command.raw, func(was string) string {
 		is := command.values[n]
-		if n == 0 { // the name, which was in upper case
+		if n == 0 {
 			is = was
 		}
 		n++
@@ -147,8 +150,8 @@ func (c *Clock) request(command *message) {
 	})
 }
 
-// words moves the times in the words of a command ahead.
-func (c *Clock) words(command []string) {
+// moveWords moves the times in the words of a command ahead.
+func (c *Clock) moveWords(command []string) {
 	if c == nil {
 		return
 	}
@@ -160,8 +163,8 @@ func (c *Clock) words(command []string) {
 	}
 }
 
-// reply is what a client gets of a reply to one of its commands, or of a push.
-func (c *Clock) reply(m message, command string) []byte {
+// movedReply is what a client gets of a reply to one of its commands, or of a push.
+func (c *Clock) movedReply(m message, command string) []byte {
 	if c == nil {
 		return m.raw
 	}

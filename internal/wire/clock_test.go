@@ -137,7 +137,7 @@ func TestClockOfMessages(t *testing.T) {
 	const others = "*5\r\n$3\r\nSET\r\n$4\r\nlock\r\n$1\r\n\n\r\n$4\r\nPXAT\r\n$11\r\n10000003599\r\n"
 	c := clockAt(9_999_999_999, time.Hour)
 	command, err := readCommand(bufio.NewReader(strings.NewReader(sent)))
-	c.request(&command)
+	c.moveCommand(&command)
 	if err != nil || string(command.raw) != others || command.values[4] != "10000003599" {
 		t.Errorf("%q is sent as %q, %v", sent, command.raw, err)
 	}
@@ -158,7 +158,7 @@ func TestClockOfMessages(t *testing.T) {
 		">2\r\n+message\r\n$10\r\n1700003600\r\n": ">2\r\n+message\r\n$10\r\n1700000000\r\n",
 	} {
 		reply, err := readReply(bufio.NewReader(strings.NewReader(got)))
-		if is := clockAt(second, time.Hour).reply(reply, "get"); err != nil || string(is) != want {
+		if is := clockAt(second, time.Hour).movedReply(reply, "get"); err != nil || string(is) != want {
 			t.Errorf("%q is received as %q, %v", got, is, err)
 		}
 	}

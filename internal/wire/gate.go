@@ -94,7 +94,7 @@ func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 	buffered, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(buffered))
 	for _, later := range rest {
-		clock.words(later)
+		clock.moveWords(later)
 	}
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn, Came: time.Now()}
 	h.gated = true

@@ -136,7 +136,7 @@ func (l *ReplyLimit) endLine() error {
 	l.length = 0
 	l.null = false
 
-	// What describes a value comes before it, and is none.
+	// An attribute comes before the value that it describes, and counts as none.
 	if kind != '|' && l.depth > 0 {
 		l.arrays[l.depth-1]--
 		l.open--

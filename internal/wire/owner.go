@@ -93,8 +93,8 @@ var errClosed = errors.New("its other end has closed it")
 // userIn looks for the socket at theirs that is connected to ours in a table.
 func userIn(table string, theirs, ours netip.AddrPort) (user int, found bool, err error) {
 	for line := range strings.Lines(table) {
-		// Its number, both addresses, the state, queues, timers, retransmissions, the user, a
-		// time-out and the inode, which is 0 once the socket is closed.
+		// The fields of a socket: its number, both addresses, the state, queues, timers,
+		// retransmissions, the user, a time-out and the inode, which is 0 once it is closed.
 		fields := strings.Fields(line)
 		if len(fields) < 10 || !isAddress(fields[1], theirs) || !isAddress(fields[2], ours) {
 			continue

@@ -171,7 +171,7 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 		return nil, err
 	}
 	clock := r.proxy.clientsClock()
-	clock.request(&command)
+	clock.moveCommand(&command)
 
 	held, err := r.atGate(command.values, clock)
 	if err != nil {
@@ -246,6 +246,6 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		case trap != nil:
 			close(trap.answered)
 		}
-		return r.proxy.clientsClock().reply(reply, command), nil
+		return r.proxy.clientsClock().movedReply(reply, command), nil
 	}
 }

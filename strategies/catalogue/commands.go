@@ -9,8 +9,8 @@ import (
 
 // Rights are the ACL rules that are enough for every strategy and every lock which needs
 // one server, and for 'marketsim clean'. Parameters may take more: see [Commands]. Keys and
-// channels are limited by rules of their own. One is shown in quotes if a
-// shell needs them (cluster|slots), because people type it behind redis-cli, too.
+// channels are limited by rules of their own. Reports show +cluster|slots in quotes, which a shell
+// needs where it is typed behind redis-cli.
 const Rights = "+@hash +@list +@set +@sortedset +@string " +
 	"+cluster|slots +del +eval +evalsha +exec +exists +expire +info +multi +pexpire +ping +publish +pttl +rename " +
 	"+scan +select +subscribe +time +ttl +type +unlink +unsubscribe +unwatch +wait +watch"
@@ -84,7 +84,7 @@ func Commands(specs ...strategies.Spec) []string {
 		lockName, _, _ := strings.Cut(kind.Name, "+")
 		texts = append(texts, commands[spec.Strategy().Name])
 		if spec.Strategy().Script != "" {
-			texts = append(texts, scripts) // what it calls itself is seen when it is tried
+			texts = append(texts, scripts) // which commands it calls is seen when it is tried
 		}
 		if kind.Needs == "" {
 			texts = append(texts, commands[lockName])

@@ -48,7 +48,7 @@ type Kind struct {
 	// scenarios run with the lock and with each of these.
 	Variants []string
 	New      func(Env) (Locker, error) // for one worker
-	own      bool                      // New makes a Locker of this package: see opening
+	own      bool                      // New makes a Locker of this package: see withOwnParts
 }
 
 // AllKeys calls Keys, or returns key alone if that is nil.
@@ -116,7 +116,7 @@ func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
 
 // Env is what a Locker works with.
 type Env struct {
-	market.ClientEnv               // whose Steps sees the steps that Locker lists
+	market.ClientEnv               // whose Steps is told of the steps of the lock: see package step
 	Redis            *redis.Client // the worker's own connection
 	// NewClient opens one more, for renewal and subscriptions.
 	NewClient func(context.Context) (*redis.Client, error)

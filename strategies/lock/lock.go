@@ -6,10 +6,10 @@
 // constructor of a [Locker] for one worker. [All] lists those of this package. One with a
 // dependency of its own is in another (session, library).
 //
-// CONTRIBUTING.md says how a lock is added. One acquisition is a type with methods, an
-// [acquisition]: how it takes the lock, releases it and, if it can, renews it. [polling]
-// makes the Kind complete for a lock that waits by trying again, [subscribing] for one
-// whose waiters are notified. Lua scripts are files beside the lock, embedded.
+// CONTRIBUTING.md says how a lock is added. Inside this package one acquisition is a type with
+// methods: how it takes the lock, releases it and, if it can, renews it. The function polling
+// makes the Kind complete for a lock that waits by trying again, subscribing for one whose
+// waiters are notified. Lua scripts are files beside the lock, embedded.
 package lock
 
 import (
@@ -45,7 +45,7 @@ type Locker interface {
 	// Acquire takes the lock called name. It waits as long as the lock's own time-out and
 	// ctx allow; ctx bounds the acquisition only. Errors other than ErrTimeout and ctx's
 	// come from the environment; the lock is then not held, as far as the Locker could
-	// make sure, unless its published flaw is that it does not try (see setNX).
+	// make sure, unless its published flaw is that it does not try (as with setnx).
 	Acquire(ctx context.Context, name string) (*Lease, error)
 
 	// Try takes the lock if it is free, and returns ErrHeld at once if it is not.
@@ -59,7 +59,8 @@ type Locker interface {
 // A Lease is a lock that is held. What a lock cannot do is nil in its leases. A copy of a
 // Lease with some functions replaced stands for the same holding: see WithWatchdog.
 type Lease struct {
-	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
+	// Release gives the lock back. It returns ErrLost when the lock was no longer held. After any
+	// other error it is not known whether the lock is free, and Release may be called once more.
 	Release func(context.Context) error
 
 	// Abandon leaves the lock to its lease: it ends what renews the lock, and sends

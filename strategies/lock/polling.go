@@ -148,12 +148,12 @@ type newAcquisition func(*hold) acquisition
 
 // polling completes the kind of a lock that waits by trying again.
 func polling(k Kind, begin newAcquisition) Kind {
-	return opening(polls(k), func(*locker) (newAcquisition, error) { return begin, nil })
+	return withOwnParts(polls(k), func(*locker) (newAcquisition, error) { return begin, nil })
 }
 
-// opening completes a kind whose Lockers have something of their own: open
+// withOwnParts completes a kind whose Lockers have something of their own: open
 // completes a Locker.
-func opening(k Kind, open func(*locker) (newAcquisition, error)) Kind {
+func withOwnParts(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 	k.own = true
 	k.New = func(env Env) (Locker, error) {
 		if env.Now == nil {

@@ -47,7 +47,8 @@ func redisson() Kind {
 		Params: []param.Param{redissonTTLParam, leaseParam, locking.LostReplyParam, TimeoutParam},
 		// The answer to the last release.
 		Keys: func(key string) []string { return []string{key, key + ":released"} },
-		// Not renewed; given back.
+		// With a lease of its own it is not renewed; if the reply to an acquisition was lost, it is
+		// given back.
 		Variants: []string{":lease=1s", ":lost-reply=" + locking.LostReplyReleased},
 	}, func(h *hold) acquisition {
 		h.channel = h.key + ":freed"

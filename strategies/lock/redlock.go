@@ -34,7 +34,7 @@ import (
 // lock seems valid for longer, and its holder works on beside the next one (scenario
 // clock-set-back). Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
-	return opening(polls(Kind{
+	return withOwnParts(polls(Kind{
 		Name: "redlock", Renews: true,
 		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:  `redis.io, "Distributed Locks with Redis"`,

@@ -47,7 +47,7 @@ import (
 // Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it;
 // redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
-	return opening(polls(Kind{
+	return withOwnParts(polls(Kind{
 		Name:    "reentrant-local",
 		Summary: "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
 		Source:  "tutorials: ThreadLocal count and pool thread",

@@ -19,7 +19,7 @@ import (
 // subscribing completes the kind of a lock whose waiters are notified: a message
 // tells them when to try again.
 func subscribing(k Kind, begin newAcquisition) Kind {
-	return opening(k, func(l *locker) (newAcquisition, error) {
+	return withOwnParts(k, func(l *locker) (newAcquisition, error) {
 		process := l.env.Process
 		if process == nil { // the worker is alone in it
 			process = &ProcessState{}

@@ -130,8 +130,8 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 	return value
 }
 
-// Duration returns the value of a parameter made by Duration. It panics if p is
-// not such a parameter.
+// Duration returns the value of a parameter made by Duration. It panics if p is not such a
+// parameter, or is the word of Or.
 func (v Values) Duration(p Param) time.Duration {
 	return parsed(v, p, "duration", time.ParseDuration)
 }

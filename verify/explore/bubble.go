@@ -55,11 +55,11 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 	return end.world, end.found, end.err
 }
 
-// inBubble plays it in virtual time. The test is a new one, so that this works in any
-// program: it has no name and no output, and needs none.
+// inBubble plays a schedule in virtual time. The testing.T is a new one, so that this works in
+// any program: it has no name and no output, and needs none.
 func (e *explorer) inBubble(choose search.Chooser) (end ending) {
-	end.world = &world{}
-	defer func() {
+	end.world = &world{} // which is looked at whatever happens
+	defer func() {       // synctest.Test panics if only goroutines are left that nothing wakes
 		if stuck := recover(); stuck != nil {
 			end.err = fmt.Errorf("a client left goroutines behind that do not end with its life, "+
 				"the context that it has, or never returns itself (%v): %s", stuck, end.world.leftBehind())
@@ -143,7 +143,7 @@ func waitForMutexes() (waiting int, callers []uintptr) {
 	all := make([]runtime.StackRecord, runtime.NumGoroutine()+10)
 	n, _ := runtime.GoroutineProfile(all)
 	for i := range all[:n] {
-		const wait = 3 // after gopark and its callers
+		const wait = 3 // frames of the runtime above it: gopark and two that call it
 		stack := all[i].Stack()
 		if len(stack) > wait && forMutex.MatchString(runtime.FuncForPC(stack[wait]).Name()) {
 			waiting++

@@ -158,8 +158,8 @@ func (e *explorer) withFaults(
 	return options
 }
 
-// splitConn is what Choice.At of a Split counts connections by: what is left is after how
-// many commands.
+// splitConn is what Choice.At of a Split counts connections by: the rest is after how many
+// commands the request is divided. One that is longer is not divided further back.
 const splitConn = 1000
 
 // serverFaults are the faults that strike no request: of the clocks that clients have read,

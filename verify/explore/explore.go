@@ -54,10 +54,10 @@ type Program struct {
 	Masters bool
 	// How long the locks last: a pause takes one to two of it. 0: the constant.
 	Lease time.Duration
-	// How long clients wait for a reply, over connections that are made with
-	// Session.Context. 0: the constant.
+	// What Session.ReplyTimeout tells a client: how long to wait for a reply. A late request may
+	// come for up to twice that. 0: the constant.
 	Reply time.Duration
-	// Those connections send a command again whose reply did not come, as
+	// What Session.Resends tells a client: to send a command again whose reply did not come, as
 	// client libraries do.
 	Resends  bool
 	Observed bool // Session.Seen is asked for
@@ -106,11 +106,11 @@ type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
 	Total       int     // of preemptions and faults together; 0: as many as there may be of each
-	Kinds       []Fault // which faults; nil: all that the program allows
+	Kinds       []Fault // which faults; nil: those of Faults that the program allows
 	Once        bool    // no kind of fault happens twice
 	Schedules   int     // how many are played at most; 0: 1,000,000
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
-	Unreduced   bool    // what conflicts with no other client's is a choice, too, and each late arrival
+	Unreduced   bool    // requests that conflict with no other client's are choices, too, and all late arrivals
 	Unmerged    bool    // schedules are played to their ends, though an earlier one was in their state
 	// How long the search goes on at most, in real time; 0: as long as it takes. It ends after
 	// the schedule that is played then, and its Report says that it was stopped, and what is

@@ -137,7 +137,7 @@ func (e *explorer) afterFirst(run func() error) error {
 	defer e.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // in a bubble one hands over to the next
-	e.waiting, _ = waitForMutexes()                 // some may be of an earlier search
+	e.waiting, _ = waitForMutexes()                 // an earlier search may have left some
 
 	w, _, err := e.schedule(search.First)
 	if err != nil {

@@ -22,6 +22,7 @@ type kind struct {
 	happen func(w *world, c search.Choice, r *request)
 }
 
+// kinds are by Choice.What: a word for a fault, a letter for a choice that is none.
 var kinds = map[Fault]kind{
 	search.Deliver:  {turn: true, executes: true},
 	search.Wake:     {turn: true, change: true, happen: (*world).wake},

@@ -50,7 +50,8 @@ func (w *world) noteDraws() {
 	defer w.mu.Unlock()
 
 	// Who may have drawn: only a client that was told something, or whose timer may have come,
-	// has run since the step began.
+	// has run since the step began. It is found out before a draw is noted below, which would count
+	// as something told.
 	var moved []int
 	for i, c := range w.clients {
 		if c.learned() > w.learned[i] || w.timePassed && c.alive() {

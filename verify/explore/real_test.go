@@ -153,7 +153,7 @@ func (g *gate) server(
 		databases: map[int]bool{0: true},
 		scripts:   map[string]bool{},
 	}
-	s.execute = func(r *request) { g.execute(ctx, target, r) }
+	s.deliver = func(r *request) { g.execute(ctx, target, r) }
 	s.own = s.accept(nobody)
 	s.Do("FLUSHALL")
 	s.Do("SCRIPT", "FLUSH")

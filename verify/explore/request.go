@@ -27,7 +27,7 @@ type request struct {
 // between MULTI and EXEC.
 func (r *request) splits() (after []int) {
 	queues := r.queues
-	for i, command := range r.commands[:len(r.commands)-1] {
+	for i, command := range r.commands[:min(len(r.commands), splitConn)-1] {
 		queues = queuesAfter(command, queues)
 		if !queues {
 			after = append(after, i+1)
@@ -65,7 +65,7 @@ func (c *conn) sent(commands [][]string) {
 	case c.client == nobody || len(c.waiting) == 0 && !slices.ContainsFunc(commands, gated):
 		// It is no choice. The world is locked again for the deferred Unlock.
 		c.world.mu.Unlock()
-		c.server.execute(r)
+		c.server.deliver(r)
 		c.world.mu.Lock()
 	default:
 		c.waiting = append(c.waiting, r)

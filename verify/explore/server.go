@@ -38,7 +38,7 @@ type Server struct {
 	parking sync.Mutex // guards parked, also from the timers of the search's own requests
 	parked  []*parked  // in the order in which they came
 
-	execute func(*request) // by miniredis: see run
+	deliver func(*request) // has miniredis execute it: run, or what a test puts in its place
 }
 
 // newServer makes a server of a miniredis that may have served another
@@ -48,7 +48,7 @@ func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 		world: w, redis: m, number: number,
 		databases: map[int]bool{0: true}, scripts: map[string]bool{},
 	}
-	s.execute = s.run
+	s.deliver = s.run
 	m.FlushAll() // which leaves the scripts
 	m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
 	m.Seed(1)
@@ -84,7 +84,7 @@ func (s *Server) Do(command ...any) string {
 		words[i] = fmt.Sprint(word)
 	}
 	s.own.answer = nil
-	s.execute(&request{conn: s.own, commands: [][]string{words}})
+	s.deliver(&request{conn: s.own, commands: [][]string{words}})
 	return string(s.own.answer)
 }
 
@@ -96,10 +96,13 @@ func (s *Server) Connect(ctx context.Context, network, addr string) (net.Conn, e
 	return s.world.serverAt(addr).accept(nobody), nil
 }
 
-// run has miniredis execute a request, and answers what it does not know.
+// run has miniredis execute a request, and answers the commands that miniredis does not know. A
+// client's command has its name in lower case, as package wire reads it; one of Do is as it was
+// typed, and nothing is learned of it in capitals: Do is for commands that change no more than
+// data.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
-		refused := command[0] == "exec" && !r.queues
+		refused := command[0] == "exec" && !r.queues // an error, which ends no WATCH
 		r.queues = queuesAfter(command, r.queues)
 		if !refused {
 			s.learn(r, command)
@@ -108,7 +111,7 @@ func (s *Server) run(r *request) {
 		if command[0] == "client" && s.connections(r, command) || s.parks(r, command) {
 			continue
 		}
-		s.executes(command, func() {
+		s.dispatchWatched(command, func() {
 			s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
 		})
 	}
@@ -229,7 +232,6 @@ func databasesIn(upper string, args []string) []string {
 		return args
 	case "MOVE":
 		return args[min(1, len(args)):]
-
 	case "COPY": // source destination DB number
 		isDB := func(arg string) bool { return strings.EqualFold(arg, "DB") }
 		options := args[min(2, len(args)):]

@@ -92,8 +92,8 @@ func (s *Session) Died() bool {
 	return s.world.clients[s.client].died
 }
 
-// Goroutines are those that the client has, and those that they have started, by their stacks.
-// To look at them stops the process for a moment: not in each schedule.
+// Goroutines counts by their stacks those that the client has, and those that they have started.
+// It stops the whole process for a moment: do not call it in each schedule.
 func (s *Session) Goroutines() map[string]int {
 	return s.world.goroutines(s.world.trial.Clients[s.client].Name)
 }
@@ -175,14 +175,14 @@ func (s *Server) isMarketApart() bool { return s.number == 0 && s.world.program.
 // server of the locks.
 func (w *world) observe(r *request) {
 	if !w.program.Observed || r.client == nobody || r.idle || r.server.isMarketApart() {
-		r.server.execute(r)
+		r.server.deliver(r)
 		return
 	}
 
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
 	before := r.server.contents()
-	r.server.execute(r)
+	r.server.deliver(r)
 	after := r.server.contents()
 
 	w.mu.Lock()
@@ -205,7 +205,7 @@ func (w *world) observe(r *request) {
 func (c contents) changesTo(after contents) (expires time.Time, changed bool) {
 	changed = c.data != after.data
 	for where, at := range after.expires {
-		// or it is new: the zero time is long ago
+		// Of a key that is new c has the zero time, which is long ago.
 		if at.Sub(c.expires[where]).Abs() <= time.Millisecond {
 			continue
 		}
@@ -243,8 +243,7 @@ func (w *world) seen(i int) Seen {
 		seen.Calm = time.Time{}
 	}
 
-	// On most of n servers something lasts as long as on the one in the middle,
-	// n/2 from the last.
+	// A majority of n servers has it until it expires on all but n/2 of them.
 	lastFirst := func(a, b time.Time) int { return b.Compare(a) }
 	times := slices.SortedFunc(maps.Values(o.expires), lastFirst)
 	if most := w.program.LockServers / 2; most < len(times) {

@@ -52,23 +52,25 @@ func (s *Server) touches(key, cmd string, args []string) {
 	}
 }
 
-// executes has a command executed, and notes whether it has changed what is watched.
-func (s *Server) executes(command []string, execute func()) {
+// dispatchWatched has a command executed, and notes whether it has changed what is watched.
+func (s *Server) dispatchWatched(command []string, dispatch func()) {
 	before := map[*conn]watch{}
 	values := map[*conn]string{}
 	for _, c := range s.watching {
 		before[c] = c.watch
 		values[c] = s.values(c.watch.keys)
 	}
-	execute()
+
+	dispatch()
 	for c, was := range before {
 		if len(c.watch.keys) == 0 || s.values(was.keys) == values[c] {
-			continue
+			continue // it watches nothing any more, or finds the same there
 		}
 
 		names := append(slices.Clone(was.changed), command[0])
 		slices.Sort(names)
-		// What there was before does not matter any more.
+		// That these have changed it is all that matters from now on: what was there before, and
+		// what may have touched it, are dropped, so that more states are equal.
 		c.watch = watch{keys: c.watch.keys, changed: slices.Compact(names)}
 	}
 }

@@ -234,8 +234,8 @@ func givenUpAcquisitionKeepsNobodyOut(f *fixture) {
 	})
 }
 
-// givenUpWaitLeavesNothing is the same of a lock that is held: it stays so, and whoever comes
-// after its release gets in.
+// givenUpWaitLeavesNothing gives a wait up at each of its first requests, while another client
+// holds the lock: it stays held, and whoever comes after its release gets in.
 func givenUpWaitLeavesNothing(f *fixture) {
 	if !f.promises.SurvivesCrash {
 		f.NotApplicable("it does not expire")

@@ -17,9 +17,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// A Lock takes a lock for one client, and returns how to unlock it. It waits for a
-// lock that is held until ctx ends, or returns an error, and is then called again.
-// ctx has ended when unlock is called. name is the lock's own key, or the
+// A Lock takes a lock for one client, and returns how to unlock it. If the lock is held, it
+// waits until ctx ends, or returns an error at once, and is called again. That ctx is for
+// taking the lock alone: it has ended when unlock is called, which has its own. name is the lock's own key, or the
 // beginning of all its keys. unlock may be called again, and may return anything
 // if the lock was no longer held. Two goroutines may call a Lock at the same time, unless its
 // client is [Confined].
@@ -36,8 +36,8 @@ type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 // starts one for each address that clients dial: a private redis-server if one is
 // installed, else miniredis. It checks that the lock is exclusive, that only its holder
 // releases it, and that it becomes free after a holder has crashed. Users give up an
-// acquisition, a wait and a release at each request of these: what they leave keeps others out
-// until its lease ends at most, which is logged. It finds out how short a lease the lock can
+// acquisition and a release at each of their requests, and a wait at its first four: what they
+// leave keeps others out until its lease ends at most, which is logged. It finds out how short a lease the lock can
 // have, and whether the lock renews it, and logs both. From a holder that renews its lease it
 // takes the lock away by deleting its keys. [Run] checks more, and asks for more.
 //

@@ -99,7 +99,7 @@ func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
 	for range rounds {
 		lease, err := l.Acquire(ctx, f.name)
 		if f.factory.adapted && ctx.Err() != nil && err != nil {
-			return
+			return // its time is over: that too few got in is unchecked, and nobody's fault
 		}
 		if err != nil {
 			f.Errorf("acquiring a contended lock: %v", err)
@@ -112,6 +112,7 @@ func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
 		}
 		runtime.Gosched()
 		inside.now.Add(-1)
+		// Also if the time of ctx is over: others wait for it.
 		if err := lease.Release(f.Ctx); err != nil {
 			f.Errorf("releasing a contended lock: %v", err)
 		}

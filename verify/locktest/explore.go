@@ -85,7 +85,9 @@ var sharedWorks = []work{
 // renews it, is logged only, and so is that what a failed operation has left keeps others out
 // until its lease ends ([verify.Orphaned]), or for as long as the client lives that renews it,
 // if its release was given up and never called again ([verify.RenewsOn]): no lock that expires
-// prevents it. Servers forget locks only if b.Kinds names that fault. A schedule is given up if
+// prevents it. If b.Kinds is nil, what strikes is Pause, Die, Lose, Late, Drop, Split and Cancel:
+// servers forget locks only where it is named. As with b.Exhaustive, a search goes on after a
+// harm. A schedule is given up if
 // time has to pass while a goroutine waits for a sync.Mutex that another one holds: its
 // goroutines stay.
 //

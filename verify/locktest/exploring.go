@@ -149,9 +149,9 @@ type stay struct {
 	asked   time.Time // when it began to take the lock, or later
 	delayed time.Time // when it began to take the lock, if a fault has struck since; zero: none has
 	entered time.Time
-	changes int // its requests that had changed something when it began to leave
-	number  int // how many had entered when it had, itself included
-	extends bool
+	changes int  // its requests that had changed something when it began to leave
+	number  int  // how many had entered when it had, itself included
+	extends bool // the lock, right now: a call of Extend is under way
 	// While it extends the lock: its requests that had changed something when another client
 	// got in; -1: none has.
 	atEntry int

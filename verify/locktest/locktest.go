@@ -8,9 +8,9 @@
 //
 // Some checks hold for every lock; the others belong to what the Locker's Promises
 // claim. A lock that breaks a promise that it made fails the test. A promise is
-// unchecked, never kept, if a check needs a hook that the Factory lacks, or cannot
-// hold a worker before each request of an acquisition or a release, while another
-// takes the lock. The suite takes a few seconds, most of it waiting, so tests of
+// unchecked, and not kept, if a check needs a hook that the Factory lacks, or if it cannot hold
+// a worker before each request of an acquisition or a release while another takes the lock. The
+// suite takes a few seconds, most of it waiting, so tests of
 // several locks may run in parallel.
 //
 // The hooks of a Factory are what only its author can do: Lose, say, deletes the keys or

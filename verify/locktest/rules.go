@@ -170,7 +170,10 @@ func (e *exploring) enter(name string, s *stay) {
 }
 
 // meets is the harm that a client enters while another one is inside, and how it came to
-// that. It needs e.mu.
+// that: the least that can be said against the lock comes first. If the other one's lease is
+// over, it should have been prolonged only if it renews by itself: one that a fault has struck
+// may have been kept from it, and one that is being extended has sent something for that. It
+// needs e.mu. The referee of package judge decides the same by what passes its gate.
 func (e *exploring) meets(s *stay, other string, there *stay) (harm verify.Harm, how string) {
 	over := !time.Now().Before(there.until())
 	switch {

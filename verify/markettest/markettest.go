@@ -64,8 +64,8 @@ func Run(t *testing.T, factory Factory) {
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as
 // package explore says, in several small markets: two clients that want one item, spend from
-// one account, or buy from each other, an item that is sold twice, and three clients. The last
-// two kinds get one preemption at most, and three clients one fault. [explore.Unbounded] has
+// one account, or buy from each other, an item that is bought and listed again, and three
+// clients. The last two kinds get one preemption at most, and three clients one fault. [explore.Unbounded] has
 // the others go on until no order of requests is left. Its test must not be parallel. The test
 // fails if the audit of a market finds something, or if two who buy from each other wait for
 // each other until they give up. It prints the shortest schedule to that when it is found.

@@ -138,8 +138,8 @@ func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err e
 	}()
 
 	engine, err = testcontainers.NewDockerClientWithOpts(ctx)
-	if err == nil { // it does not say that the time was up
-		err = ctx.Err()
+	if err == nil && ctx.Err() != nil { // it does not say that the time was up
+		err = errors.Join(ctx.Err(), engine.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("a Docker engine is %w: %w", process.ErrUnavailable, err)

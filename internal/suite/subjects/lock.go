@@ -155,7 +155,8 @@ func (m *maker) dial(ctx context.Context, t testing.TB, w locktest.Worker) (*red
 	return redisconn.To(target).Client(ctx)
 }
 
-// params sets each TTL and the time-out that the kind has.
+// params are the parameters that the kind has: each TTL and the time-out as the worker's, others
+// as they are given. All are normalized, and checked together.
 func (m *maker) params(w locktest.Worker) (param.Values, error) {
 	values := param.Values{}
 	for _, p := range m.Kind.Params {

@@ -278,7 +278,6 @@ func (p *etcdPlace) remove() error {
 		asked = true // an earlier request may have deleted it
 		return err
 	})
-
 	if err != nil && p.session.term.over() {
 		return lock.ErrLost
 	}

@@ -68,6 +68,8 @@ const (
 	silence         = 3 * time.Second // of the only server, before it is called silent
 	greetingTimeout = 5 * time.Second // for the first reply on a connection
 	closeTimeout    = 500 * time.Millisecond
+	// How long the end of a session is waited for with a server that has been silent already.
+	silentCloseTimeout = 20 * time.Millisecond
 )
 
 // An onlyServer is what a worker hears of the server at a lock's only address.
@@ -181,7 +183,7 @@ func (c *zooClient) leave() error {
 func (c *zooClient) close() error {
 	patience := closeTimeout
 	if c.only != nil && c.only.isSilent().Err() != nil {
-		patience = retryEvery
+		patience = silentCloseTimeout
 	}
 	defer time.AfterFunc(patience, func() {
 		c.mu.Lock()
