@@ -236,6 +236,8 @@ func checkItems(p result.Point) *PointError {
 // checkMarkets is about several markets, each of which needs a part of what there is.
 func (o Options) checkMarkets(p result.Point) *PointError {
 	n := max(1, len(o.Sites))
+
+	// Workers, accounts and items are shared out: where there are fewer than markets, one gets none.
 	few := func(field string, there int, of string) *PointError {
 		return refused(field, "%d %s for %d markets: each needs one at least", there, of, n)
 	}

@@ -45,6 +45,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Ope
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
 	}
 
+	// From here on the note says how far the market may have come, so that clean can remove it.
 	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}

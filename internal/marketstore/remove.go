@@ -82,6 +82,7 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 		batch = batch[:0]
 	}
 
+	// keys may be read from the server while this goes on: after an error no more are asked for.
 	for key := range keys {
 		batch = append(batch, key)
 		if len(batch) == chunk {

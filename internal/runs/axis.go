@@ -104,6 +104,8 @@ func ParseAxes(texts []string) ([]Axis, error) {
 	return all, nil
 }
 
+// parseAxis reads one axis. An element such as "4..64" goes on from the value before it, in the
+// step or by the factor of the last two.
 func parseAxis(text string) (Axis, error) {
 	name, list, found := strings.Cut(text, "=")
 	axis := Axis{Name: AxisName(name)}

@@ -239,6 +239,7 @@ func isRead(schema int) bool { return schema >= oldestSchema && schema <= Schema
 // pair that is compared.
 const MostTrials = 100_000
 
+// check refuses what no marketsim has stored: a report would divide by it, or take hours.
 func (r *Run) check() error {
 	if !isRead(r.Schema) {
 		return fmt.Errorf("schema %d; this marketsim reads schemas %d to %d: measure again, "+
@@ -266,6 +267,7 @@ func (r *Run) check() error {
 		return fmt.Errorf("it compares by what is not known: %w", err)
 	}
 
+	// Verdicts compare rows of one round: each may be there once.
 	type measured struct {
 		result.Point
 		trial int

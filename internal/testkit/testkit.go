@@ -262,7 +262,7 @@ func ReadAgain[T any, P interface {
 }](t *testing.T, data []byte, read func(io.Reader) (P, error)) {
 	t.Helper()
 	res, err := read(bytes.NewReader(data))
-	if err != nil {
+	if err != nil { // which people read: it names the file's kind, and no type of Go's
 		if !strings.HasPrefix(err.Error(), "read ") || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%q: the error is %v", data, err)
 		}

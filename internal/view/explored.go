@@ -28,6 +28,7 @@ func Explored(r *findings.Explorations) *Doc {
 		Facts:    slices.Concat([]string{takenForGranted}, r.Notes, mapped(r.Scripts, stored.Script.String)),
 		Findings: exploredFindings(r, o),
 	}
+	// The table of one search that found harm would say again what the finding above it says.
 	if o.concluded > 1 || o.harms == 0 {
 		note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
 			"\"Not searched\": without a preemption no client comes between two requests of another."
@@ -107,6 +108,7 @@ func ExploredTable(all []findings.Exploration) *Table {
 			continue
 		}
 
+		// A column in which every search has this is left out at the end.
 		of := "each kind"
 		if len(e.Of) > 0 {
 			of = strings.Join(e.Of, ", ")

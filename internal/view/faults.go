@@ -107,6 +107,8 @@ func extent(all []float64) string {
 func faultTable(f *findings.FaultTable) *Table {
 	names := mapped(f.Scenarios, func(sc findings.ScenarioInfo) string { return sc.Name })
 	t := NewTable(append([]string{"scheme"}, names...)...)
+
+	// A scheme need not have been played in each scenario: its cell then stays empty.
 	type pair struct{ scenario, scheme string }
 	found := map[pair]Cell{}
 	for _, finding := range f.Findings {

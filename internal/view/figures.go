@@ -135,6 +135,7 @@ func swept(run *runs.Run) (rate, retries Figure) {
 		along.tick(v)
 	}
 
+	// Retries span powers of ten and are often none, purchases neither.
 	rate = Figure{Name: "sweep", Title: "Purchases a second", Note: "Medians of the rounds.", X: along}
 	rate.Y = Scale{Label: "purchases/s", Unit: runs.PerSecond}
 	retries = Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ".", X: along}

@@ -29,6 +29,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	better := benchfmt.UnitMetadataKey{Key: "better"}
 	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
 	for i := range run.Rows {
+		// benchstat passes over comments, and a person sees why a row is missing.
 		r := &run.Rows[i]
 		problem := r.Problem()
 		if problem == "" && r.Purchases() == 0 {

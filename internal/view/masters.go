@@ -60,6 +60,7 @@ func masterMetrics(address string) []runs.Metric {
 		}}
 	}
 
+	// What a master has not told is no number, and not 0.
 	return []runs.Metric{
 		of(runs.PerSecond, func(m result.Master) float64 { return float64(m.Bought) }),
 		of(runs.PerSecond, func(m result.Master) float64 {
@@ -115,6 +116,7 @@ func scaled(run *runs.Run) []string {
 		}
 	}
 
+	// One sentence holds both, as there is one finding for all masters.
 	var parts []string
 	if len(known) > 0 {
 		parts = append(parts, "purchases/s over those on one master: "+listed(known))

@@ -66,6 +66,7 @@ func facts(run *runs.Run) []string {
 	where := fmt.Sprintf("marketsim %s on %s (%s); %s", known(m.Version), server, known(m.Backend),
 		strings.Join(platform, ", "))
 
+	// What is needed to measure the same again.
 	how := fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
 		seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed)
 	if !m.Started.IsZero() {
@@ -139,6 +140,7 @@ func wrong(run *runs.Run) (all []string) {
 		}
 	}
 
+	// After a failed audit nothing else of the rows matters, such as which are unsteady.
 	if failedAudits > 0 {
 		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.",
 			failedAudits, count(len(run.Rows), "row")))
