@@ -201,6 +201,7 @@ func (l *cancellable) release() (string, error) {
 // and a release that was cancelled can be repeated.
 func TestJudgeCancels(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	// Without a preemption nobody need ask for the lock while the other one holds it.
 	cancels := explore.Bounds{
 		Preemptions: 1, Faults: 1, Total: 1, Kinds: []explore.Fault{explore.Cancel},

@@ -84,6 +84,7 @@ func TestClockOfAStaticBinary(t *testing.T) {
 // With its clock inside a word the promise is unchecked.
 func TestSearchesOfAStaticBinary(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	for kind, want := range map[string]bool{"clock getset": true, "clock time": false} {
 		o := options(t, kind, explore.Bounds{})
 		o.Program = "lock-clock"

@@ -11,6 +11,7 @@ import (
 // none the worse for it. One that does not gets no lock any more.
 func TestConnectionsThatBreakWhileIdle(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	breaks := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.IdleBreak}}
 	finds(t, options(t, "compare", breaks))
 	breaks.Preemptions = 0

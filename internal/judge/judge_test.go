@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 		adapt(os.Args[2])
 		return
 	}
+
+	if os.Getenv("NODE_PATH") == "" { // for all programs in Node.js: Debian's packages are there
+		_ = os.Setenv("NODE_PATH", "/usr/share/nodejs")
+	}
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -283,9 +287,8 @@ func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
 // A release by GET, then DEL, and one by DEL, free another's lock. One that lets it
 // last for ever keeps others out.
 func TestReplayOfAToken(t *testing.T) {
-	if os.Getenv("MARKETSIM_JUDGE") == "" {
-		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=all")
-	}
+	alone(t)
+	t.Parallel()
 	for _, c := range []struct {
 		kind, token string
 		harm        verify.Harm
@@ -345,7 +348,8 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 
 var stops = explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause}}
 
-// alone skips a search that would conclude nothing while other tests run.
+// alone skips a search that would conclude nothing while many other tests run. CI has two such
+// tests at the same time, which mostly wait: as many as are parallel.
 func alone(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MARKETSIM_JUDGE") == "" {
@@ -355,6 +359,7 @@ func alone(t *testing.T) {
 
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	finds(t, options(t, "polls seldom", stops), verify.Outlived)
 	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
 }
@@ -363,6 +368,7 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 // enough, and broken where that shows the contrary.
 func TestJudgedPromises(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	floor := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1}
 	retried(t, options(t, "says one", floor), func(o judge.Options) error {
 		r, err := judge.Judge(t.Context(), o)
@@ -399,6 +405,7 @@ func TestJudgedPromises(t *testing.T) {
 
 func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	for _, c := range []struct {
 		kind, market string
 		want         []verify.Harm
@@ -445,6 +452,7 @@ func TestLostInRehearsal(t *testing.T) {
 // What cannot be judged is told in a sentence.
 func TestBadAdapters(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	for kind, says := range map[string]string{
 		"ends": "; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
 		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",

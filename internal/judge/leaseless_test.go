@@ -12,6 +12,7 @@ import (
 // the lock was asked to last.
 func TestLocksWithoutALease(t *testing.T) {
 	alone(t)
+	t.Parallel()
 	dies := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Die}}
 	finds(t, options(t, "prolongs", dies), verify.LockedOut)
 	dies.Kinds = append(dies.Kinds, explore.Pause)

@@ -216,7 +216,7 @@ func (open Open) adapter(t testing.TB, w Worker, at func(addr string) redisconn.
 		t.Fatalf("opening the lock: %v", err)
 	}
 	extender, _ := closer.(Extender)
-	return &adapter{lock: l, extender: extender, w: w, end: end, rest: time.Millisecond}
+	return &adapter{lock: l, extender: extender, w: w, end: end, rest: 2 * time.Millisecond}
 }
 
 // An adapter makes a Lock a Locker. It promises what any lock should keep, and no more.
