@@ -38,8 +38,8 @@ func newClean(p *program) *cobra.Command {
 	return cmd
 }
 
-// clean removes what a run has left under a prefix. Where the server refuses a command, the
-// error names the rights that are missing.
+// clean removes what a run has left under a prefix. If the server refuses a command, the error
+// names the rights that are missing.
 func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) error {
 	keys, err := market.NewKeys(prefix)
 	if err != nil {

@@ -381,7 +381,7 @@ func (p *plan) checkPoints() error {
 			return usagef("--markets: %d: each needs workers, of which there are %d at most", point.Markets, load.MaxWorkers)
 		}
 
-		// Where the markets will lie is not known before there are servers; that there are so many is.
+		// Places for the markets are known once there are servers; how many there are is checked now.
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
 		if point.Markets > 1 {
