@@ -134,7 +134,7 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		}
 	}
 
-	// Ids count from 1, so that an item's place in a slice is its id.
+	// One place more than items: ids count from 1, and an item's place is its id.
 	items := len(a.minters)*BatchSize + 1
 	a.found = make([]place, items)
 	a.prices = make([]float64, items)

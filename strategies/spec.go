@@ -288,8 +288,8 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 }
 
 // Open makes a Purchaser for one worker, on the connections of env, of which it sets Locker and
-// Params, and Process if that is nil. Close the closer when the worker ends: it is nil beside an
-// error alone. The error wraps lock.ErrServers if env names other servers than the lock needs.
+// Params, and Process if that is nil. Close the closer when the worker ends: it is nil only
+// if there is an error. That wraps lock.ErrServers if env names other servers than the lock needs.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	// The purchaser is closed before the lock that it uses: Closers close in reverse.
 	env.Params = s.params

@@ -90,7 +90,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 			waits:    locking.NewBackoff(env.Params, env.Params.Duration(backoffBase)),
 		}
 
-		// The gate is one for all workers of the process and market: in the name is the prefix.
+		// All workers of the process in one market share a gate: the prefix is in its name.
 		if env.Params.Text(gateParam) == gateLocal {
 			one := func() *semaphore.Weighted {
 				return semaphore.NewWeighted(1)

@@ -104,8 +104,8 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	lists, _ := fmt.Sscanf(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price)
 	words := strings.Fields(line)
 
-	// What the answers of buy and list are, package program knows. Those of acquire and release
-	// follow the error below.
+	// Package program knows the answers to buy and list. Those to acquire and release are chosen
+	// below, by the error.
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:

@@ -156,7 +156,7 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	}
 
 	locks := slices.Values[[]string](nil)
-	// otherwise the keys of its locks are unknown
+	// The keys of its locks are known only if the strategy in the note is.
 	if spec, err := catalogue.Full().Parse(note.Strategy); err == nil {
 		locks = p.showHowFar(countLockKeys(spec, keys, note), spec.LockKeys(keys, note))
 	}

@@ -105,7 +105,8 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	// Nobody looks: a write that nobody reads then fails, and does not end the program.
+	// A signal that is asked for does not end the program, though nobody receives it here: a write to
+	// a reader that has gone then fails.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 
@@ -118,7 +119,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 			}
 			switch received {
 			case 1:
-				cancel() // before anything is written: nobody may read it
+				cancel() // first: what is written below may wait for somebody who reads it
 				p.hurry()
 				fmt.Fprintln(p.stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
 			case 2:

@@ -99,7 +99,7 @@ func (p *program) run(ctx context.Context, stdin io.Reader) error {
 	// To compare a very long word with the names of commands takes cobra minutes.
 	root.DisableSuggestions = slices.ContainsFunc(p.args, func(arg string) bool { return len(arg) > wording.ExcerptBytes })
 
-	accepted := false // by cobra: the command line
+	accepted := false // whether cobra has accepted the command line
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		accepted = true
 		return checkFlags(cmd)

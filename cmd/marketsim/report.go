@@ -259,8 +259,8 @@ func loadFile(path string) (namedResult, error) {
 		return namedResult{}, err
 	}
 
-	// Each kind has a field whose name stands nowhere in the others, however deep. What has none is
-	// read as a run, whose reader says what is wrong.
+	// Each kind has a field whose name stands nowhere in the others, however deep. What has none, or
+	// has rows beside another one, is read as a run, whose reader says what is wrong.
 	var d storedResult
 	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`":`)) }
 	switch {

@@ -121,7 +121,7 @@ func Pairs(plan runs.Config) (all [][2]string) {
 		return all
 	}
 
-	first := map[string]string{} // by the server
+	first := map[string]string{} // the first subject on each server
 	seen := map[string]bool{}
 	var acrossServers [][2]string
 	for _, p := range plan.Points {

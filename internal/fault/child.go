@@ -166,7 +166,7 @@ type child struct {
 }
 
 func newChild(out io.Writer) *child {
-	// There are many clients.
+	// It looks at the clock less often than the program that started it: there are many clients.
 	c := &child{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)}
 	// A lock may call steps before the first operation begins.
 	c.gate.Store(step.HoldEach(nil))

@@ -91,7 +91,8 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 // apart says what else can happen: orders fail, a lock is given an expiry, or a late
 // release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
-	// as it would be after b had bought the item that a wants
+	// An order of a that waited until b had bought the item fails with not_listed: with any other
+	// reason it did not wait.
 	if why := a.op.outcome.Reason; why != "not_listed" {
 		b.buyUntil(s.item(2), step.BeforeWrite)
 		b.kill()

@@ -190,8 +190,8 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 const locksUnder = "fine" // the strategy of a lock that is named without one
 
 // SchemeNames are the schemes that scenarios are run with when nobody chooses, in the order in
-// which they are shown: every other strategy, every lock that needs no newer server than
-// marketsim, and the variants that they declare.
+// which they are shown: every strategy but fine; every lock, under fine, that needs no newer
+// server than marketsim; and the variants that these declare.
 func SchemeNames(c strategies.Catalogue) []string {
 	var all, locks, variants []string
 	for _, k := range c.Locks {

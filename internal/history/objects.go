@@ -240,7 +240,8 @@ func (c *checker) settle() {
 }
 
 func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
-	// The item may have come to its buyer, or left it, by another one of these.
+	// The item may have come to its buyer, or left it, by another one of these. Orders with the same
+	// seller and price move the same coins, so that it does not matter which of them was applied.
 	ambiguous := slices.ContainsFunc(unknown, func(other step) bool {
 		x := other.op
 		return x.Seller == o.Buyer || x.Buyer == o.Buyer && (x.Seller != o.Seller || x.Price != o.Price)

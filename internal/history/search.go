@@ -96,8 +96,8 @@ func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 		case n > maxSegment:
 			piece = prefix(byReturn(piece), maxSegment)
 		case n < len(steps):
-			// A reading after all others notes the state then. That is the same in every
-			// order, because all outcomes of a piece before the last one are known.
+			// A reading after all others notes the state then. That is the same in every order: only
+			// the last piece has steps of unknown outcome, and this is not the last.
 			noteAfter := reading{holds: func(s state) bool { after = s; return true }}
 			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: noteAfter})
 		}
@@ -133,7 +133,7 @@ func (c *checker) legal(from state, steps []step) Answer {
 	model := porcupine.Model{
 		Init: func() any { return from },
 		Step: func(before, input, _ any) (bool, any) {
-			if c.ctx.Err() != nil { // end soon
+			if c.ctx.Err() != nil { // porcupine ends soon if every step is refused
 				return false, before
 			}
 			one := input.(*step)
@@ -187,7 +187,8 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 // shortest is the shortest beginning of steps, by the time of return, that has no order.
 // It leaves out steps that change nothing, if there is no order without them either.
 func (c *checker) shortest(from state, steps []step) []step {
-	// All together have no order, and a longer beginning than one without has none either.
+	// sort.Search may be used: all steps together have no order, and a beginning without one has
+	// none if it is longer.
 	all := byReturn(steps)
 	returned := len(filter(all, step.hasReturned))
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool {

@@ -49,7 +49,7 @@ func (w *world) newSchedule() (*schedule, error) {
 		}
 	}
 
-	// Clients are those of the last schedule, and live on: only what was at the gate is forgotten.
+	// Clients live on from one schedule to the next: what the last one noted of them is forgotten.
 	for _, c := range w.clients {
 		c.waiting = nil
 		c.late = nil

@@ -44,7 +44,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	gates := map[role]*step.Gate{seller: acquired, buyer: waiting}
 	o.steps = func(r role) step.Observer { return gates[r].Observe }
 
-	// It ends at the first command that the user may not run.
+	// The rehearsal ends at the first command that the user may not run.
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o.Servers.Market = o.Servers.Market.WithWrap(

@@ -122,7 +122,6 @@ func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o mark
 			}
 			return nil
 		})
-
 		for i, reply := range named {
 			if key := keys.User(market.UserID(first + i)); err != nil || !reply.Val() {
 				return key, atKey(key, cmp.Or(reply.Err(), err))

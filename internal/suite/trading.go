@@ -151,8 +151,8 @@ func (r *trading) vacuous() error {
 		"so that the search would find nothing: %q", answers)
 }
 
-// judge audits the market. Nearly all schedules end in one of a few ways, and
-// each is audited once.
+// judge audits the market. Nearly all schedules end in one of a few ways, and each is audited
+// once: all that judgeEnd depends on has to be in end.
 func (r *trading) judge(s *explore.Server) []verify.Violation {
 	var end strings.Builder
 	for id := market.UserID(1); id <= market.UserID(r.accounts()); id++ {

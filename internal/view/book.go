@@ -63,7 +63,7 @@ func bookPanel(run *runs.Run, title, metric string, published func(reference.Pub
 
 // WatchBesideLocks is what WATCH costs beside a lock: of each row of the book's tables
 // what was measured, and beside it what the book prints, which has no percentiles. It is
-// nil if the run reproduces none of them.
+// nil if the run reproduces none of them. README shows this table, and a test compares it.
 func WatchBesideLocks(run *runs.Run) *Table {
 	if reference.SourceOf(run) != reference.Book {
 		return nil

@@ -153,8 +153,9 @@ func foundBriefly(e findings.Exploration) string {
 	return "nothing"
 }
 
-// Schedules are the shortest schedules to the harms that were found, a figure each. Its
-// name is the scheme, and where that has several figures the program and the harm.
+// Schedules are the shortest schedules to the harms that were found, a figure each. A figure's
+// name, by which --figure chooses it, is the scheme, or if that has several figures the program
+// and the harm, with a number if that name is there already.
 func Schedules(r *findings.Explorations) (all []Figure) {
 	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e findings.Exploration) bool { return e.Diagram == nil })
 	of := map[string]int{}    // figures of a scheme

@@ -11,6 +11,9 @@ import (
 
 const zeroGap = 34.0 // between the place for 0 and the other values of a logarithmic scale
 
+// span is from where to where a scale goes; low is always below high. One that is linear begins
+// at 0, or at the least value below that, and ends a little above the largest. A logarithmic one
+// leaves 0 out, and has some room at both ends.
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {

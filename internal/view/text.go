@@ -138,8 +138,8 @@ func fitted(t *Table, width int) (parts []*Table) {
 // more than half of the width.
 func (t *Table) broken(width int) *Table {
 	const (
-		shortest = 16 // line of prose
-		name     = 40 // that is never broken
+		shortest = 16 // columns of a line of prose, at least
+		name     = 40 // columns of a name that is never broken, at most
 	)
 	t = t.copied()
 	for i, h := range t.Headings {

@@ -145,7 +145,8 @@ func (l *ticketLock) release(ctx context.Context) error {
 	return l.releaseBy(ctx, ticketLeave, l.keys, l.number)
 }
 
-// ask takes a number, if there is none yet, and reports whether it is served.
+// ask takes a number, if there is none yet, and reports whether it is served. A number that was
+// taken is noted even if ask then fails: it is given back.
 func (l *ticketLock) ask(ctx context.Context) (served bool, err error) {
 	p := l.rdb.Pipeline()
 	var taken *redis.IntCmd
@@ -162,7 +163,7 @@ func (l *ticketLock) ask(ctx context.Context) (served bool, err error) {
 		l.number = taken.Val()
 	}
 	n, err := done.Int64()
-	if err != nil && !errors.Is(err, redis.Nil) { // no number is done yet
+	if err != nil && !errors.Is(err, redis.Nil) { // redis.Nil: no number is done yet, and n is 0
 		return false, fmt.Errorf("ask which number of %s is served: %w", l.key, err)
 	}
 	return l.number == n+1, nil

@@ -240,6 +240,8 @@ type master struct {
 	asking  sync.Mutex
 }
 
+// do asks a master one question at a time: all leases of a Locker share the connection for
+// renewals, and a question that gets no answer closes it. The time-out begins with its turn.
 func (m *master) do(ctx context.Context, question ask) (bool, error) {
 	m.asking.Lock()
 	defer m.asking.Unlock()

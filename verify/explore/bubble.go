@@ -100,8 +100,8 @@ func (e *explorer) await(done <-chan ending) ending {
 		}
 		if waiting, where := e.heldUp(); where != "" {
 			e.waiting = waiting
-			// The first time it is played again, with each rest asking for mutexes: held over a
-			// request they are no deadlock, see settle.
+			// At the first such stop the schedule is played again, and each rest looks for mutexes:
+			// one that is held over a request is no deadlock, see settle.
 			if !e.mutexes {
 				e.mutexes = true
 				return ending{world: &world{}, err: search.ErrAgain}

@@ -128,8 +128,8 @@ func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
 }
 
 // afterFirst plays the first schedule, to learn which scripts clients send and whether the
-// program does anything, and then calls run. Meanwhile the process has no chance, and
-// looks up no names.
+// program does anything, and then calls run. Until run returns the
+// random sources of the process are seeded, see chance, and look-ups of names fail.
 func (e *explorer) afterFirst(run func() error) error {
 	redisconn.QuietLogs() // the search breaks connections all the time
 	defer e.chance.without()()

@@ -261,7 +261,8 @@ type executed struct {
 	changes bool // what the server holds, or is part of a transaction
 }
 
-// executeLogged executes a request, and notes in the log whether it has changed something.
+// executeLogged executes a request, and notes it in the log: of a server that a replica which
+// lags may replace, also whether it has changed something. Server 0 is never replaced.
 func (s *Server) executeLogged(r *request) {
 	s.log = append(s.log, executed{
 		Executed: backend.Executed{

@@ -248,6 +248,7 @@ func givenUpWaitLeavesNothing(f *fixture) {
 
 		waiter, other := f.connected(), f.connected()
 		held := f.held(f.worker())
+		// A wait that has fewer requests ends by this limit, and the tries with it.
 		g, lease := f.giveUpTaking(waiter, h, by, max(tryFor, f.factory.TTL/4))
 		if g == nil {
 			return false

@@ -234,7 +234,7 @@ func crashedWaiterIsPassedOver(f *fixture) {
 		}
 
 		// On a slow machine the session of the first may end before the other waits, and those
-		// who wait may take the lease for over after their own TTL.
+		// who wait may believe, after their own TTL, that it is over.
 		ttl *= 2
 		err := lease.Release(f.Ctx)
 		if errors.Is(err, lock.ErrLost) && try < attempts-1 {

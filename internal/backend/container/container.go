@@ -74,8 +74,8 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	starting, hooks := uncut(limited)
 	password := rand.Text()
 	c, err := redis.Run(starting, image,
-		// In a file, because the engine shows arguments and variables to all its users,
-		// and the machine the arguments.
+		// In a file: the engine shows arguments and variables to all its users, and the machine
+		// shows arguments to all of its own.
 		testcontainers.WithFiles(testcontainers.ContainerFile{
 			Reader: strings.NewReader("requirepass " + password), ContainerFilePath: config, FileMode: 0o644,
 		}),

@@ -122,8 +122,9 @@ func (c *etcdClient) close() (err error) {
 	return errors.Join(err, c.client.Close())
 }
 
-// enter makes room for a place, once this session has no key in a lock's line: the next one
-// would have the same name, and within a session the Mutex lets its holder in again.
+// enter counts a place once this session has no key in a lock's line; without wait it is
+// ErrHeld if there is one. A second key would have the same name as the first, and the Mutex
+// would let both in. exit is called once, when the place is left, and never after an error.
 func (s *etcdSession) enter(ctx context.Context, name string, wait bool) (exit func(), err error) {
 	kept, _ := s.busy.LoadOrStore(name, make(chan struct{}, 1))
 	line := kept.(chan struct{})
