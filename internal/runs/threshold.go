@@ -117,15 +117,8 @@ func number(text string) (float64, error) {
 	if !plainNumber.MatchString(text) {
 		return 0, errors.New("no number")
 	}
-	times := 1.0
-	switch text[len(text)-1] {
-	case 'k':
-		times = 1e3
-	case 'M':
-		times = 1e6
-	}
-	v, err := strconv.ParseFloat(strings.TrimRight(text, "kM"), 64)
-	return v * times, err
+	// As an exponent, so that 1.025M is 1025000, and not what 1.025 times a million is rounded to.
+	return strconv.ParseFloat(strings.NewReplacer("k", "e3", "M", "e6").Replace(text), 64)
 }
 
 // Judged is the metric that it is about.
