@@ -68,7 +68,8 @@ func TestParseThreshold(t *testing.T) {
 func FuzzParseThreshold(f *testing.F) {
 	for _, text := range []string{
 		"p99<=5ms", "purchases/s>=0.95*first", "late<=1%", "server-us<=20.5us", "p50>=1h2m3.000000004s", "p99<=first",
-		"bytes/purchase<=1.5M", "bytes/purchase<=1.025M", "retries/purchase<=0", "p99", "<=", "p99<=5ms*first", "p99<=1*1*first",
+		"bytes/purchase<=1.5M", "bytes/purchase<=1.025M",
+		"retries/purchase<=0", "p99", "<=", "p99<=5ms*first", "p99<=1*1*first",
 	} {
 		f.Add(text)
 	}
