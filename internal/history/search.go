@@ -187,8 +187,8 @@ const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 // shortest is the shortest beginning of steps, by the time of return, that has no order.
 // It leaves out steps that change nothing, if there is no order without them either.
 func (c *checker) shortest(from state, steps []step) []step {
-	// sort.Search may be used: all steps together have no order, and a beginning without one has
-	// none if it is longer.
+	// sort.Search may be used: all steps together have no order, and if a beginning has none, no
+	// longer one has.
 	all := byReturn(steps)
 	returned := len(filter(all, step.hasReturned))
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool {

@@ -115,6 +115,7 @@ func (s *schedule) faults(c *client) (options []search.Choice) {
 			// Whether one that waits for the lock has sent its next poll already is chance.
 			possible = len(c.waiting) == 0 && s.claim(c).phase == holding
 		}
+
 		if possible {
 			options = append(options, search.Choice{What: string(kind), N: c.number})
 		}

@@ -159,10 +159,12 @@ func (m *measurement) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+
 	m.history, err = m.markets[0].createHistory()
 	if err != nil {
 		return err
 	}
+
 	err = m.stockAndConnect(ctx)
 	if err != nil {
 		err = errors.Join(err, m.close(), m.history.Abandon())
