@@ -19,6 +19,7 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/view"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -269,7 +270,7 @@ func goTold(err error) string {
 // What is refused was not executed.
 func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	t.Parallel()
-	ctx, c := t.Context(), testkit.Cluster(t)
+	ctx, c := t.Context(), serverstest.Cluster(t)
 	const key = "{m}:n"
 	open := func(redirects int) *redis.ClusterClient {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{

@@ -11,7 +11,7 @@ import (
 // Of two buyers one claims the item; of one account that can pay once, one
 // purchase is repaired.
 func TestClaimWhileEveryClientLives(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		order := g.offer(0)
 		another := g.offer(1)
 		gate := step.Hold(step.Acquired)

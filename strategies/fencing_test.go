@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -140,10 +141,10 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) []string{
 		"zookeeper": func(t *testing.T) []string {
-			return testkit.ZooKeeper(t, 1).Addrs()
+			return serverstest.ZooKeeper(t, 1).Addrs()
 		},
 		"etcd": func(t *testing.T) []string {
-			return testkit.Etcd(t, 1).Addrs()
+			return serverstest.Etcd(t, 1).Addrs()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestEachLockIsFenced(t *testing.T) {
 // Fences are compared as the numbers they are, however large: Lua's own are
 // exact up to 2^53 only.
 func TestFencesAreComparedExactly(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		for _, c := range []struct {
 			before     int64 // the fence of the holder before this one, whose own is one larger
 			registered int64

@@ -20,7 +20,7 @@ import (
 // Two programs spend 80 coins each from one account that holds 100, for
 // different items: fine lets them.
 func TestFineOverdrawsASharedAccount(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		one := step.Hold(step.BeforeWrite)
 		other := step.Hold(step.BeforeWrite)
 		first := g.held("fine", one, g.offer(0))
@@ -88,7 +88,7 @@ func TestLockedGivesUpInTime(t *testing.T) {
 
 // A worker that gets the item's lock but not the account's gives the first one back.
 func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		gate := step.Hold(step.BeforeWrite)
 		mine := g.offer(0)
 		other := g.offer(1)
@@ -196,7 +196,7 @@ func TestRefusedMultiLeavesTheOutcomeUnknown(t *testing.T) {
 // The port of the book's code to Java buys as it is published: ZSCORE, then HGET, each a
 // request of its own, and a pipeline without MULTI; it tries for its lock once a second.
 func TestJavaPortSendsWhatItPublishes(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		spec := parse(g, reference.RowsOf(reference.Jedis)[3].Strategy)
 		if spec.String() != "coarse:write=pipeline:read=one-by-one:poll=1s" {
 			g.Errorf("the port locks the market as %s", spec)

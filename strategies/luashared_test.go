@@ -72,7 +72,7 @@ func TestWorkersShareAConnection(t *testing.T) {
 // An order whose context ends while it is on its way is not recalled: nobody
 // knows, and it is applied later.
 func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		proxy := testkit.StartProxy(g, g.server)
 		workers := g.colleagues(2, "lua-shared", proxy.Server())
 		own := market.Order{Item: g.first, Seller: seller, Buyer: seller, Price: price}
@@ -104,7 +104,7 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 // A connection that breaks leaves the outcomes unknown of what was on its way, and
 // nothing of it is sent again.
 func TestBrokenPipelineIsUnknown(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		proxy := testkit.StartProxy(g, g.server)
 		workers := g.colleagues(4, "lua-shared", proxy.Server())
 		g.must(errors.Join(listAll(workers, 0)...))

@@ -23,7 +23,7 @@ func ownScript(t testing.TB, text string) strategies.Spec {
 // TestScriptToCopyConforms: what a user starts from is a strategy like any other.
 func TestScriptToCopyConforms(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		t.Parallel()
 		suite.TestPurchaser(t, s, factory(ownScript(t, strategies.ScriptToCopy())))
 	})
@@ -32,7 +32,7 @@ func TestScriptToCopyConforms(t *testing.T) {
 // TestAnswersOfScripts: each answer means what the contract says, and no other is taken
 // for a purchase.
 func TestAnswersOfScripts(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		for script, want := range map[string]error{
 			"return 'not_listed'":                        market.ErrNotListed,
 			"return 'price_changed'":                     market.ErrPriceChanged,

@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/marketstore"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		t.Parallel()
 		conform(t, s)
 	})
@@ -47,7 +48,7 @@ func TestStrategiesConform(t *testing.T) {
 // TestStrategiesConformOnACluster: each market is on the master of its slot.
 func TestStrategiesConformOnACluster(t *testing.T) {
 	t.Parallel()
-	conform(t, testkit.Cluster(t).Server)
+	conform(t, serverstest.Cluster(t).Server)
 }
 
 // conform tests each strategy on a server.
@@ -123,10 +124,10 @@ type fixture struct {
 
 const price = 80
 
-// each runs a test in a market on each server.
-func each(t *testing.T, run func(g *fixture)) {
+// inMarket runs a test in a market on a server, see [testkit.OnBest].
+func inMarket(t *testing.T, run func(g *fixture)) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		run(newFixture(t, s))
 	})
 }
@@ -134,7 +135,7 @@ func each(t *testing.T, run func(g *fixture)) {
 // eachCase runs it for each of several specs, or other cases.
 func eachCase[C any](t *testing.T, cases map[string]C, run func(g *fixture, spec string, c C)) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		for spec, c := range cases {
 			t.Run(spec, func(t *testing.T) {
 				t.Parallel()
@@ -163,7 +164,7 @@ func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture,
 		on(t, testkit.Local(t))
 		return
 	}
-	testkit.Each(t, on)
+	testkit.OnBest(t, on)
 }
 
 func newFixture(t testing.TB, s *backend.Server) *fixture {

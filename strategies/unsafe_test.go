@@ -33,7 +33,7 @@ func TestUnsafeCutBetweenItsWrites(t *testing.T) {
 		}, settled: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(g *fixture) {
+			inMarket(t, func(g *fixture) {
 				order := g.offer(0)
 				proxy := testkit.StartProxy(g, g.server)
 				cut := once(step.BeforeWrite, func() { c.cut(proxy) })

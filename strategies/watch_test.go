@@ -41,7 +41,7 @@ func TestWaitsBetweenTheTriesOfAPurchase(t *testing.T) {
 
 // A wait for the next try ends with the purchase's context.
 func TestWaitForTheNextTryIsCancelled(t *testing.T) {
-	each(t, func(g *fixture) {
+	inMarket(t, func(g *fixture) {
 		order := g.offer(0)
 		ctx, cancel := context.WithCancel(g.ctx)
 		disturb := g.disturb(1, g.touchBuyer)
@@ -76,7 +76,7 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 		"no gate":       {"watch", &one, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(g *fixture) {
+			inMarket(t, func(g *fixture) {
 				write := step.Hold(step.BeforeWrite)
 				waiting := step.Hold(step.Waiting)
 				waiting.Open()
@@ -139,7 +139,7 @@ func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
 		}, 1, market.ErrNotListed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(g *fixture) {
+			inMarket(t, func(g *fixture) {
 				order := g.offer(0)
 				gate := step.Hold(step.BeforeWrite)
 				held := g.held(c.spec, gate, order)

@@ -28,18 +28,18 @@ const doubtless = 1.25
 // it finds what is stored, or does not decide, but never the opposite of what is
 // beyond doubt. One without a stored answer is understood: all that it lacks is a
 // server. What 'marketsim faults' finds is compared in package fault. It measures, so
-// by default only the first command is run, and all of them with
-// MARKETSIM_ANSWERS=all. A machine that stands still at the wrong moment can make a
+// that it needs MARKETSIM_ANSWERS. A machine that stands still at the wrong moment can make a
 // command fail, which is then run again, three times in all.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("MARKETSIM_ANSWERS") == "" {
+		t.Skip("measures for minutes: set MARKETSIM_ANSWERS")
+	}
+
 	server := newExternal(t).Target.Addr
 	commands := answered.FindAllStringSubmatch(read(t, "../../docs/answers.md"), -1)
 	if len(commands) < 10 {
 		t.Fatalf("only %d commands were found", len(commands))
-	}
-	if os.Getenv("MARKETSIM_ANSWERS") != "all" {
-		commands = commands[:1]
 	}
 	played := map[string]bool{}
 	for _, c := range commands {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.
 func TestOnYourCluster(t *testing.T) {
 	t.Parallel()
-	on := yourCluster{testkit.Cluster(t)}
+	on := yourCluster{serverstest.Cluster(t)}
 	t.Run("Markets", on.markets)
 	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)

@@ -5,15 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // TestEveryLockTrades runs the market under each lock, with private servers for
-// those that need some.
+// those that need some: with MARKETSIM_LONG only.
 func TestEveryLockTrades(t *testing.T) {
 	t.Parallel()
+	if !testkit.Long() {
+		t.Skip("starts every server, and trades under 40 locks: set MARKETSIM_LONG")
+	}
+
 	testkit.Local(t) // or there is nothing to run on
 	type group struct {
 		needs     lock.Need
@@ -68,7 +73,7 @@ func TestEveryLockTrades(t *testing.T) {
 // result without their secrets.
 func TestMastersOfOnesOwn(t *testing.T) {
 	t.Parallel()
-	five := testkit.Masters(t, 3)
+	five := serverstest.Masters(t, 3)
 	var urls, shown []string
 	for _, target := range five.Targets() {
 		urls = append(urls, "redis://:"+target.Password+"@"+target.Addr)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/findings"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
@@ -98,7 +99,7 @@ func TestFindingsOnCluster(t *testing.T) {
 	chosen := testkit.Must(ScenariosNamed(scenarios...))(t)
 	schemes := testkit.Must(Schemes(catalogue.Full(), subjects...))(t)
 
-	runner := testkit.Must(newRunner(testkit.Cluster(t).Server))(t)
+	runner := testkit.Must(newRunner(serverstest.Cluster(t).Server))(t)
 	t.Cleanup(func() {
 		if err := runner.Close(); err != nil {
 			t.Errorf("close the runner: %v", err)

@@ -84,14 +84,17 @@ func TestWhatAFaultLeavesInAProgram(t *testing.T) {
 	t.Parallel()
 	const token = "x5/any/lock/d1.d1.d1.d1.d1.d1.d2.d2.lose-reply2.d2.d2"
 	for kind, harm := range map[string]verify.Harm{"stuck": verify.NoLongerLocks, "compare": ""} {
-		retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
-			o.Pairs = 1
-			found, err := judge.Replay(t.Context(), o, token)
-			waits := strings.Contains(found.Text, "Bob cannot take")
-			if err == nil && (found.Harm != harm || harm != "" && !waits) {
-				err = fmt.Errorf("%s: %v, want %s\n%s", kind, found.Violation, harm, found.Diagram)
-			}
-			return err
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
+				o.Pairs = 1
+				found, err := judge.Replay(t.Context(), o, token)
+				waits := strings.Contains(found.Text, "Bob cannot take")
+				if err == nil && (found.Harm != harm || harm != "" && !waits) {
+					err = fmt.Errorf("%v, want %s\n%s", found.Violation, harm, found.Diagram)
+				}
+				return err
+			})
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/stored"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -20,7 +21,7 @@ import (
 // TestOnACluster are rows on one Redis Cluster, one after the other.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
-	on := cluster{testkit.Cluster(t)}
+	on := cluster{serverstest.Cluster(t)}
 	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("FailsOver", on.failsOver)

@@ -45,7 +45,7 @@ func gone(t *testing.T, s *backend.Server, keys market.Keys) {
 // nothing beside its prefix.
 func TestRemoves(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
@@ -70,7 +70,7 @@ func TestRemoves(t *testing.T) {
 // to trade in it.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.Keep = true
 		row := testkit.Must(c.run(t.Context()))(t)
@@ -118,7 +118,7 @@ func TestNothingStarted(t *testing.T) {
 // that it failed.
 func TestStoppedEarly(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := config(t, s, spec(t, "watch"))
@@ -146,7 +146,7 @@ func TestStoppedEarly(t *testing.T) {
 // locks, and the market's end.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine-wallet"))
 		c.Mix, c.History = result.Mix{Sellers: 2, Buyers: 2}, t.TempDir()
 		row := testkit.Must(c.run(t.Context()))(t)

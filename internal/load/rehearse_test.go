@@ -18,7 +18,7 @@ import (
 
 func TestRehearse(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
 			c.Mix, c.Wallets, c.Funds = result.Mix{Sellers: 5, Buyers: 5}, 2, 0
@@ -92,7 +92,7 @@ func TestRehearseDenied(t *testing.T) {
 // TestRehearseInterrupted: the user may stop a rehearsal, too, and nothing is left.
 func TestRehearseInterrupted(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
@@ -110,7 +110,7 @@ func TestRehearseInterrupted(t *testing.T) {
 // begins is not touched.
 func TestRehearseOthersMarket(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		theirs := market.Opening{Accounts: 2, Funds: 7, Strategy: "fine"}
 		conn := testkit.Dial(t, s)

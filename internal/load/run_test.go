@@ -54,7 +54,7 @@ func TestRefused(t *testing.T) {
 // was measured is kept.
 func TestFatal(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		for _, c := range []struct {
 			name    string
 			cause   error
@@ -97,7 +97,7 @@ func failAt(t *testing.T, n int, cause error) strategies.Spec {
 // found by the audit, and not lost.
 func TestSettled(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		told := onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 			r, err := next()
 			if err == nil {
@@ -120,7 +120,7 @@ func TestSettled(t *testing.T) {
 // purchases, before the warm-up is over.
 func TestWarmupIsAudited(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var bought atomic.Int64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/backend"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 )
@@ -63,7 +64,7 @@ func TestMastersAddUp(t *testing.T) {
 	if !testkit.Long() {
 		t.Skip("MARKETSIM_LONG measures 1, 2 and 3 masters with a third of a core each")
 	}
-	on := cluster{testkit.Cluster(t)}
+	on := cluster{serverstest.Cluster(t)}
 	for _, master := range on.Server.Cluster().Masters() { // replicas would take time from the clients
 		replica := testkit.Must(on.ReplicaOf(t.Context(), on.numberOf(master.Addr)))(t)
 		testkit.Succeeds(t, on.Redises[replica].Kill())

@@ -77,7 +77,7 @@ func TestSharesAreEven(t *testing.T) {
 // no masters.
 func TestSeveralMarkets(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		for _, strategy := range []string{"lua", "watch", "fine:queue"} {
 			c := several(t, s, strategy, 3)
 			c.buys(60)

@@ -118,7 +118,7 @@ func TestHotItemsCirculate(t *testing.T) {
 // and the audit says so.
 func TestHotItemSoldTwice(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "unsafe"), 1, 2)
 		c.buys(2)
 		var both sync.WaitGroup
@@ -242,7 +242,7 @@ func (s someTimes) browse(_ context.Context, orders []market.Order, buyer market
 // and holds every listing.
 func TestHotHistory(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "fine"), 2, 3)
 		c.History = t.TempDir()
 		c.buys(60)

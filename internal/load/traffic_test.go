@@ -18,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -108,7 +109,7 @@ func buySome(t *testing.T, w *worker, wanted int64) {
 // it is what the purchase took.
 func TestTrafficInVain(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		other, disturbed := testkit.Dial(t, s), false
 		c.steps = func(r role) step.Observer {
@@ -158,13 +159,13 @@ func TestLockServersAreCountedApart(t *testing.T) {
 		count   int64 // of commands; at most one of them travels with another
 	}{
 		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.MarketServers { // a busy machine is slow
-			return connect.MarketServers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
+			return connect.MarketServers{Masters: servers.Dialers(serverstest.Masters(t, 5).Targets())}
 		}, 10},
 		"coarse:zookeeper": {func(t *testing.T) connect.MarketServers {
-			return connect.MarketServers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
+			return connect.MarketServers{ZooKeeper: serverstest.ZooKeeper(t, 1).Addrs()}
 		}, 4},
 		"coarse:etcd": {func(t *testing.T) connect.MarketServers {
-			return connect.MarketServers{Etcd: testkit.Etcd(t, 1).Addrs()}
+			return connect.MarketServers{Etcd: serverstest.Etcd(t, 1).Addrs()}
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

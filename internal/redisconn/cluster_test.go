@@ -7,6 +7,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -26,7 +27,7 @@ func TestSlot(t *testing.T) {
 func TestConnFindsTheNextMaster(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	c := testkit.Cluster(t)
+	c := serverstest.Cluster(t)
 	if masters := c.Server.Cluster().Masters(); len(masters) != 3 {
 		t.Fatalf("masters: %v, want three", masters)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/redisconn"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -14,7 +15,7 @@ import (
 // connection that does not follow is refused all the time.
 func TestFollowing(t *testing.T) {
 	t.Parallel()
-	ctx, c := t.Context(), testkit.Cluster(t)
+	ctx, c := t.Context(), serverstest.Cluster(t)
 	dialer := c.Server.Dialer("{m}")
 	conn := testkit.Must(dialer.WithFollowing().Dial(ctx))(t)
 	defer conn.Close()

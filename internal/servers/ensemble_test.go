@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -23,8 +24,8 @@ var ensembles = []struct {
 	start func(t testing.TB, n int) *servers.Ensemble
 	dial  func(t *testing.T, addrs []string) client
 }{
-	{"zookeeper", testkit.ZooKeeper, dialZooKeeper},
-	{"etcd", testkit.Etcd, dialEtcd},
+	{"zookeeper", serverstest.ZooKeeper, dialZooKeeper},
+	{"etcd", serverstest.Etcd, dialEtcd},
 }
 
 // longest is how long a test waits for what passes only if the servers fail.
@@ -36,9 +37,14 @@ type client interface {
 	has(ctx context.Context, key string) (bool, error)
 }
 
-// TestLeaderIsKilled kills the leader of three, writes meanwhile, and starts it again.
+// TestLeaderIsKilled kills the leader of three, writes meanwhile, and starts it again: with
+// MARKETSIM_LONG only.
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
+	if !testkit.Long() {
+		t.Skip("starts three servers of each product: set MARKETSIM_LONG")
+	}
+
 	for _, product := range ensembles {
 		t.Run(product.name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +118,7 @@ func keepsTheData(
 // A lease of one second is granted as such.
 func TestShortestLease(t *testing.T) {
 	t.Parallel()
-	c := dialEtcd(t, testkit.Etcd(t, 1).Addrs()).(etcdClient)
+	c := dialEtcd(t, serverstest.Etcd(t, 1).Addrs()).(etcdClient)
 	if granted, err := c.Grant(t.Context(), 1); err != nil || granted.TTL != 1 {
 		t.Errorf("a lease of 1 s: granted %v, %v", granted, err)
 	}
@@ -121,7 +127,7 @@ func TestShortestLease(t *testing.T) {
 // A variable of the user's that etcd reads does not keep it from starting.
 func TestEtcdIgnoresTheEnvironment(t *testing.T) {
 	t.Setenv("ETCD_NAME", "other")
-	testkit.Etcd(t, 1)
+	serverstest.Etcd(t, 1)
 }
 
 // eventually repeats what a client does until its connection has noticed that

@@ -10,6 +10,7 @@ import (
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
@@ -67,7 +68,7 @@ func TestForLockClosesWhatHadStarted(t *testing.T) {
 // without a minority, which is named.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
-	m := testkit.Masters(t, 5)
+	m := serverstest.Masters(t, 5)
 	locks := func() *servers.Locks {
 		return &servers.Locks{Addresses: servers.Addresses{Masters: m.Targets(), Etcd: nil}}
 	}

@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 func TestMasters(t *testing.T) {
 	t.Parallel()
-	m := testkit.Masters(t, 5)
+	m := serverstest.Masters(t, 5)
 	ctx := t.Context()
 	seen := map[string]bool{}
 	for i, dialer := range servers.Dialers(m.Targets()) {
@@ -28,7 +29,7 @@ func TestMasters(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := testkit.Cluster(t)
+	c := serverstest.Cluster(t)
 	ctx := t.Context()
 	used := map[int]bool{}
 	for _, key := range []string{"a", "b", "c", "d", "e", "{m}:1"} {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // The sound Purchaser passes, so that what the broken ones fail is their own fault.
 func TestSoundPurchaserPasses(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		TestPurchaser(t, s, opened(t, "watch", nil))
 	})
 }

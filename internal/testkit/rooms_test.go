@@ -23,7 +23,7 @@ var rooms = []struct {
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1},
 	{"internal/redisconn", 1}, {"internal/backend", 1},
-	{"internal/servers", 2}, {"internal/testkit", 3},
+	{"internal/servers", 2}, {"internal/testkit", 3}, {"internal/servers/serverstest", 3},
 
 	// How it is made safe.
 	{"strategies", 4}, {"internal/locking", 4}, {"internal/connect", 4}, {"internal/program", 4},

@@ -6,11 +6,12 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A helper of this package may skip the test that it is given, and a skip ends the
+// A helper of this package, or of serverstest, may skip the test that it is given, and a skip ends the
 // goroutine that it is called in: with the t of an outer test, the inner one panics
 // where something is missing, and nowhere else. So each call is given a parameter of
 // the function that it stands in.
@@ -40,8 +41,8 @@ func TestBorrowedSkipsAreFound(t *testing.T) {
 	const body = `package p
 func Test(t *testing.T) {
 	testkit.Local(t)
-	late := func() { testkit.Etcd(t, 1) }
-	t.Run("", func(t *testing.T) { late(); testkit.Etcd(t, 1); testkit.Keys(t) })
+	late := func() { serverstest.Etcd(t, 1) }
+	t.Run("", func(t *testing.T) { late(); serverstest.Etcd(t, 1); testkit.Keys(t) })
 }
 type bench struct{ t *testing.T }
 func (b bench) start() { testkit.Local(b.t) }`
@@ -54,13 +55,13 @@ func (b bench) start() { testkit.Local(b.t) }`
 	}
 }
 
-// maySkip are the functions of testkit that end a test where something is missing.
-var maySkip = map[string]bool{
-	"Each": true, "Local": true, "Start": true, "Require": true, "Masters": true, "Cluster": true,
-	"ZooKeeper": true, "Etcd": true,
+// maySkip are the functions, by package, that end a test where something is missing.
+var maySkip = map[string][]string{
+	"testkit":     {"Each", "OnBest", "Best", "Local", "Start", "Started", "Require"},
+	"serverstest": {"Masters", "Cluster", "ZooKeeper", "Etcd"},
 }
 
-// borrowed finds calls of testkit whose first argument, a plain name, is no parameter of
+// borrowed finds calls of them whose first argument, a plain name, is no parameter of
 // the innermost function around them.
 func borrowed(f *ast.File) (found []token.Pos) {
 	var look func(n ast.Node, parameters ...*ast.FieldList)
@@ -82,7 +83,7 @@ func borrowed(f *ast.File) (found []token.Pos) {
 				}
 				in, _ := of.X.(*ast.Ident)
 				argument, _ := n.Args[0].(*ast.Ident)
-				skips := in != nil && in.Name == "testkit" && maySkip[of.Sel.Name]
+				skips := in != nil && slices.Contains(maySkip[in.Name], of.Sel.Name)
 				if skips && argument != nil && !declares(argument.Name, parameters) {
 					found = append(found, n.Pos())
 				}

@@ -26,7 +26,6 @@ import (
 	"github.com/marketsim/marketsim/internal/backend"
 	"github.com/marketsim/marketsim/internal/process"
 	"github.com/marketsim/marketsim/internal/redisconn"
-	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 )
@@ -39,6 +38,13 @@ func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 		t.Run(string(backend.OriginEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
 	}
 	t.Run(string(backend.OriginLocal), func(t *testing.T) { f(t, Local(t)) })
+}
+
+// OnBest runs f as a subtest on [Best], for what costs too much to run on both. What holds on
+// miniredis is seen where there is nothing else, which is a step of .ci/run.
+func OnBest(t *testing.T, f func(t *testing.T, s *backend.Server)) {
+	s := Best(t)
+	t.Run(string(s.Name), func(t *testing.T) { f(t, s) })
 }
 
 // Local starts a private redis-server or valkey-server with further arguments. It
@@ -58,7 +64,7 @@ func Embedded(t testing.TB) *backend.Server {
 // from strategies that run on both by no more than a parameter.
 func Best(t testing.TB) *backend.Server {
 	t.Helper()
-	return started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, backend.Embedded{}))
+	return Started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, backend.Embedded{}))
 }
 
 // Start starts a server for the length of the test, which needs "redis", or "docker"
@@ -69,7 +75,7 @@ func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	if starter.Name() == backend.OriginContainer {
 		name = "docker"
 	}
-	return started[*backend.Server](t, name)(starter.Start(t.Context()))
+	return Started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
 // Require ends a test that lacks something: it fails if that is Required, and is
@@ -167,37 +173,9 @@ type ran int
 // Run implements goleak.TestingM.
 func (r ran) Run() int { return int(r) }
 
-// Masters starts n independent Redis masters for the length of the test. It
-// needs "redis", see [Require].
-func Masters(t testing.TB, n int) servers.Redises {
-	t.Helper()
-	return started[servers.Redises](t, "redis")(servers.StartMasters(t.Context(), n))
-}
-
-// Cluster starts a Redis Cluster for the length of the test. It needs "redis",
-// see [Require].
-func Cluster(t testing.TB) *servers.Cluster {
-	t.Helper()
-	return started[*servers.Cluster](t, "redis")(servers.StartCluster(t.Context()))
-}
-
-// ZooKeeper starts n servers of ZooKeeper for the length of the test. It needs
-// "zookeeper", see [Require].
-func ZooKeeper(t testing.TB, n int) *servers.Ensemble {
-	t.Helper()
-	return started[*servers.Ensemble](t, "zookeeper")(servers.StartZooKeeper(t.Context(), n))
-}
-
-// Etcd starts an etcd of n members for the length of the test. It needs "etcd",
-// see [Require].
-func Etcd(t testing.TB, n int) *servers.Ensemble {
-	t.Helper()
-	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
-}
-
-// started closes what was started at the end of the test, which fails, or needs name,
+// Started closes what was started at the end of the test, which fails, or needs name,
 // where it could not be started.
-func started[T io.Closer](t testing.TB, name string) func(T, error) T {
+func Started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
 		if errors.Is(err, process.ErrUnavailable) {
@@ -224,7 +202,7 @@ type Proxy struct {
 // StartProxy starts a proxy before a server for the length of the test.
 func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 	t.Helper()
-	p := started[*wire.Proxy](t, "redis")(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
+	p := Started[*wire.Proxy](t, "redis")(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
 	return &Proxy{Proxy: p, server: backend.NewServer(s.Name, s.Target.Through(p.Addr()), "proxy of "+s.Detail, nil)}
 }
 
@@ -251,7 +229,7 @@ func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 // length of the test.
 func Relay(t testing.TB, addr string) *wire.Proxy {
 	t.Helper()
-	return started[*wire.Proxy](t, "redis")(wire.Start(addr))
+	return Started[*wire.Proxy](t, "redis")(wire.Start(addr))
 }
 
 // ReadAgain is for fuzzing what reads a stored result: what is not refused is

@@ -10,7 +10,7 @@ import (
 // The key does not say whose it is: whoever believes the holder dead frees a
 // lock that is held.
 func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		holder := b.try(b.worker("setnx-fixed", setting{}))
 		_, err := b.worker("setnx-fixed", setting{}).Try(t.Context(), name)
 		wants(t, "Try of a held lock", err, lock.ErrHeld)
@@ -51,7 +51,7 @@ func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 
 // Without a pause between the two it does what it is meant to.
 func TestSetExCompareLeavesALockTakenBeforeTheComparison(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		late := b.try(b.worker("set-ex-compare", setting{}))
 		b.expire()
 		wants(t, "release of an expired lock", late.Release(t.Context()), lock.ErrLost)

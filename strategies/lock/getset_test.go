@@ -23,7 +23,7 @@ type takers struct {
 }
 
 func eachTakers(t *testing.T, f func(t *testing.T, b takers)) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		f(t, takers{b, time.Now()})
 	})
 }
@@ -155,7 +155,7 @@ func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
 
 // A waiter takes the lock over when its end has passed, and not at that millisecond.
 func TestGetSetIsHeldAtItsEnd(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		ttl := param.Values{"ttl": "10s", "timeout": atOnce}
 		b.try(b.worker("getset", setting{params: ttl, now: at(0)})) // and crashes
 		_, err := b.worker("getset", setting{params: ttl, now: at(10_000)}).Try(t.Context(), name)

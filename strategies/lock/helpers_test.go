@@ -36,21 +36,21 @@ type bench struct {
 
 const name = "item"
 
-// eachServer runs a parallel test on each kind of server.
-func eachServer(t *testing.T, f func(t *testing.T, b *bench)) {
+// onServer runs a parallel test on a server of its own, see [testkit.OnBest].
+func onServer(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Parallel()
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		f(t, newBench(t, s))
 	})
 }
 
-// eachNamed runs a parallel test of each of several things, by their names, on each kind of
-// server.
+// eachNamed runs a parallel test of each of several things, by their names, each on a server
+// of its own.
 func eachNamed(t *testing.T, names []string, f func(t *testing.T, b *bench, of string)) {
 	t.Parallel()
 	for _, of := range names {
 		t.Run(of, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
+			onServer(t, func(t *testing.T, b *bench) {
 				f(t, b, of)
 			})
 		})

@@ -60,7 +60,7 @@ func TestReentrantScriptsAnswerAsPublished(t *testing.T) {
 	enter := redis.NewScript(string(testkit.Must(os.ReadFile("reentrant_enter.lua"))(t)))
 	leave := redis.NewScript(string(testkit.Must(os.ReadFile("reentrant_leave.lua"))(t)))
 
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		keys := []string{b.keys.Lock(name)}
 		answers := func(script *redis.Script, what string, want int64, args ...any) {
 			t.Helper()

@@ -24,7 +24,7 @@ func inLine(c *workers) int64 {
 }
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		processes := []*workers{
 			b.workers(kind(t, "queue"), longTimes),
 			b.workers(kind(t, "queue"), longTimes),
@@ -50,7 +50,7 @@ func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
 }
 
 func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		l, conn := b.workers(kind(t, "queue"), nil).connected(nil, nil)
 		release(t, b.acquire(l)) // the server knows the scripts from here on
 		before := conn.Stats.Snapshot()
@@ -62,7 +62,7 @@ func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
 }
 
 func TestQueueNewcomersDoNotOvertake(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), longTimes)
 		lease := b.acquire(c.worker(nil, nil))
 		first := c.hold(t.Context())
@@ -93,7 +93,7 @@ func now(c *workers) int64 {
 // A waiter that shows no sign of life for five looks loses its place, and comes
 // back at the end of the line.
 func TestQueueSkipsTheDeadInLine(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead := c.hold(t.Context())
@@ -129,7 +129,7 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 // A waiter that died just before it was handed the lock does not confirm, and must
 // not believe that it holds it.
 func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "20ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead := c.hold(t.Context())
@@ -152,7 +152,7 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 // The one who gives up was handed the lock a moment ago, and the next would
 // sleep for an hour.
 func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), longTimes)
 		lease := b.acquire(c.worker(nil, nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 }
 
 func TestQueueWorksWithoutMessages(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		c.dial = func(context.Context) (*redis.Client, error) {
@@ -191,7 +191,7 @@ func TestQueueWorksWithoutMessages(t *testing.T) {
 }
 
 func TestQueueLostReplyLeavesNothing(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "queue"), nil)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on

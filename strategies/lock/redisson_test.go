@@ -28,7 +28,7 @@ func entries(c *workers) (total int) {
 
 // Nothing but the message can wake the waiters: their holder has 30 s left.
 func TestRedissonSubscribesOnceAProcessWhileSomebodyWaits(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "redisson"), nil)
 		lease := b.acquire(c.worker(nil, nil))
 		if n := c.subscribers(":freed"); n != 0 {
@@ -75,7 +75,7 @@ func TestRedissonSurvivesALostSubscription(t *testing.T) {
 }
 
 func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "redisson"), param.Values{"lease": "1m0s"})
 		l := c.worker(nil, nil)
 		polls := int64(0)
@@ -96,7 +96,7 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 // A release whose outcome is unknown ends the hold: the lock is not entered again under
 // a watchdog that has stopped.
 func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "redisson"), param.Values{"lease": "1m0s"})
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
@@ -117,7 +117,7 @@ func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
 }
 
 func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "redisson"), released)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on

@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/internal/connect"
 	"github.com/marketsim/marketsim/internal/redisconn"
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -32,7 +33,7 @@ func newQuorum(t testing.TB) *quorum { return quorumOf(t, 5) }
 
 func quorumOf(t testing.TB, masters int) *quorum {
 	redisconn.QuietLogs() // masters are killed
-	return &quorum{TB: t, nodes: testkit.Masters(t, masters), keys: testkit.Keys(t)}
+	return &quorum{TB: t, nodes: serverstest.Masters(t, masters), keys: testkit.Keys(t)}
 }
 
 func (q *quorum) env() lock.Env {

@@ -14,7 +14,7 @@ func eachReentrant(t *testing.T, f func(t *testing.T, b *bench, lockName string)
 	all := []string{"reentrant", "reentrant+watchdog", "reentrant-local", "redisson"}
 	for _, lockName := range all {
 		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
+			onServer(t, func(t *testing.T, b *bench) {
 				f(t, b, lockName)
 			})
 		})
@@ -53,7 +53,7 @@ func TestReentrantNamesAreCountedApart(t *testing.T) {
 }
 
 func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("reentrant", setting{})
 		b.try(w)
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), 5*time.Second).Err())
@@ -67,7 +67,7 @@ func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
 // The script of a release answers whether the lock is free, still held, or not
 // the caller's: it leaves once.
 func TestReentrantReleaseLeavesOnce(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("reentrant", setting{})
 		one, two, three := b.try(w), b.try(w), b.try(w)
 		wants(t, "third release", three.Release(t.Context()), nil)
@@ -85,7 +85,7 @@ func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 	t.Parallel()
 	for _, lockName := range []string{"reentrant", "redisson"} {
 		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
+			onServer(t, func(t *testing.T, b *bench) {
 				holder := b.worker(lockName, setting{})
 				old := b.try(holder)
 				b.expire()
@@ -101,7 +101,7 @@ func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 // Two processes that give the same name are one holder: both get in, and a late
 // release frees what the other has.
 func TestReentrantOfOneNameLetsTwoIn(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		one := b.worker("reentrant", setting{params: fixedOwner})
 		other := b.worker("reentrant", setting{params: fixedOwner})
 		if p := one.Promises(); p.Exclusive || p.OwnerRelease {
@@ -122,7 +122,7 @@ func TestReentrantOfOneNameLetsTwoIn(t *testing.T) {
 }
 
 func TestReentrantIsLostToWhoTookItAfterItExpired(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		holder := b.worker("reentrant", setting{})
 		old := b.try(holder)
 		b.expire()

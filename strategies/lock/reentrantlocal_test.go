@@ -12,7 +12,7 @@ import (
 )
 
 func TestReentrantLocalSecondEntrySendsNothing(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("reentrant-local", setting{})
 		lease, before := b.try(w), w.conn.Stats.Snapshot()
 		wants(t, "release", b.try(w).Release(t.Context()), nil)
@@ -64,7 +64,7 @@ func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
 }
 
 func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
 		w := b.worker("reentrant-local", setting{
 			steps: gate.Observe, params: param.Values{"renewals": "4", "renew": "5ms"},
@@ -91,7 +91,7 @@ func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 // A renewal that does not compare overwrites the next holder's token, and the late
 // release then frees that one's lock.
 func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
 		renewals := counter{}
 		late := b.try(b.worker("reentrant-local", setting{
@@ -119,7 +119,7 @@ func TestReentrantLocalRenewedByXXTakesTheNextOnesLock(t *testing.T) {
 // The flag that a release lowers is raised by the next lock, before the renewal of
 // the first looks at it again.
 func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)
 		w := b.worker("reentrant-local", setting{
 			steps: gate.Observe, params: param.Values{"renewals": "2", "renew": "5ms"},
@@ -147,7 +147,7 @@ func TestReentrantLocalNextLockResumesTheRenewalOfAll(t *testing.T) {
 // With one renewal to make, those that fail do not count, and nothing waits an
 // hour for the next.
 func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		failed, renewals := 0, counter{}
 		lease := b.try(b.worker("reentrant-local", setting{
 			steps:  renewals.observe,
@@ -167,7 +167,7 @@ func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
 
 // Ten renewers sleep for a lock each, and the eleventh lock waits for one of them.
 func TestReentrantLocalEleventhLockIsNotRenewed(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		renewals := counter{}
 		w := b.worker("reentrant-local", setting{
 			steps:  renewals.observe,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -23,7 +24,7 @@ func at(ms int64) func() time.Time {
 // Two readers, the clocks right, nobody crashed: when the second leaves, the
 // first reads beside a writer.
 func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(1)))
 		writer := c.worker(nil, at(2))
@@ -37,7 +38,7 @@ func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
 // The other order: the release of the first reports the loss of what it held;
 // the second is still protected.
 func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(1)))
 		releaseFindsItLost(t, first)
@@ -49,7 +50,7 @@ func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
 
 // Readers that come in the same millisecond cannot be told apart.
 func TestRWHashReadersOfOneMillisecondFreeEachOther(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(0)))
 		release(t, first)
@@ -59,7 +60,7 @@ func TestRWHashReadersOfOneMillisecondFreeEachOther(t *testing.T) {
 }
 
 func TestRWHashWrongClocks(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		const hour = 3_600_000
 		held := write(t, c.worker(nil, at(0)))
@@ -77,7 +78,7 @@ func TestRWHashWrongClocks(t *testing.T) {
 }
 
 func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{
 			"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s",
 		})
@@ -93,7 +94,7 @@ func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 // Whatever the clocks say, the hash expires after a time of its own. Until then a client
 // whose clock is behind is kept out by a dead writer for longer than others are.
 func TestRWHashKeepsASlowClockOutLonger(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 
 		start := time.Now()
@@ -116,7 +117,7 @@ func TestRWHashKeepsASlowClockOutLonger(t *testing.T) {
 // cannot be taken by one script.
 func TestReadWriteLocksOnACluster(t *testing.T) {
 	t.Parallel()
-	c := testkit.Cluster(t)
+	c := serverstest.Cluster(t)
 	masters := map[int]bool{}
 	for i := range 12 {
 		key := fmt.Sprint("lock:item-", i)

@@ -15,7 +15,7 @@ import (
 // The first reader that leaves frees all, and the second is told that it has
 // lost what the first deleted.
 func TestRWNaiveOneReaderFreesAll(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
 		first := read(t, c.worker(nil, nil))
 		second := read(t, c.worker(nil, nil))
@@ -31,7 +31,7 @@ func TestRWNaiveOneReaderFreesAll(t *testing.T) {
 
 // A late writer deletes the lock of the next one.
 func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
 		late := write(t, c.worker(nil, nil))
 		b.conn.Del(t.Context(), c.keys.Lock(name)+":writer") // as its expiry does
@@ -45,7 +45,7 @@ func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
 // The first reader outlives the expiry and counts down the second: a writer
 // enters while that one reads.
 func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
 		one, other, writer := c.worker(nil, nil), c.worker(nil, nil), c.worker(nil, nil)
 		slow := read(t, one)
@@ -124,7 +124,7 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 }
 
 func TestRWKeysExpire(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-keys"), param.Values{"ttl": "50ms"})
 		c := b.workers(kind(t, "rw-keys"), nil)
 		read(t, crashed.worker(nil, nil))

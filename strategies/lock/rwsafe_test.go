@@ -12,7 +12,7 @@ import (
 // Each reader's entry expires by itself, although others come and put the
 // expiry of the key off.
 func TestRWSafeCrashedReaderExpires(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
 		c := b.workers(kind(t, "rw-safe"), nil)
 
@@ -31,7 +31,7 @@ func TestRWSafeCrashedReaderExpires(t *testing.T) {
 }
 
 func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
 		reader := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce}).worker(nil, nil)
 		lease := read(t, c.worker(nil, nil))
@@ -60,7 +60,7 @@ func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
 // A writer whose readers do not finish keeps others out for no longer than bar,
 // though it waits on.
 func TestRWSafeBarIsBounded(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
 		lease := read(t, c.worker(nil, nil))
 		writer := c.wait(t.Context())
@@ -73,7 +73,7 @@ func TestRWSafeBarIsBounded(t *testing.T) {
 
 // A writer that dies while it waits does not keep readers out for good.
 func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
 		lease := read(t, c.worker(nil, nil))
 		writer := c.hold(t.Context()) // and asks no more
@@ -88,7 +88,7 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 // that come later. A place is kept for three polls, so these are long: a busy machine
 // does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		poll := param.Values{"poll": "1s"}
 		c := b.workers(kind(t, "rw-safe"), poll)
 		first := write(t, c.worker(nil, nil))
@@ -117,7 +117,7 @@ func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 
 // A reader that gives up when its turn has come does not keep writers out.
 func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
 		first, writer := write(t, c.worker(nil, nil)), c.worker(nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +133,7 @@ func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
 
 // A reader that dies before its turn keeps writers out for a moment only.
 func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
 		first := write(t, c.worker(nil, nil))
 		reader := c.reads(t.Context(), nil) // and asks no more
@@ -148,7 +148,7 @@ func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
 
 // A reader is renewed by a script of its own; the suite renews a writer.
 func TestRWSafeReaderIsRenewed(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
 		lease := read(t, c.worker(nil, nil))
 		readers := c.kind.AllKeys(c.keys.Lock(name))[1]

@@ -16,7 +16,7 @@ import (
 
 // A lock that is taken over between the comparison and the deletion is not deleted.
 func TestSetNXReleaseIsAtomic(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		rdb := testkit.Dial(t, b.server)
 		rdb.AddHook(before{"multi", func() {
 			b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0)
@@ -55,7 +55,7 @@ func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
 // second gives the lock of the first an expiry. That aborts a release that has looked
 // already, which is then made again; and the lock can be lost.
 func TestSetNXMixedWithAnExpiry(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		waiter := b.worker("setnx-expire", setting{})
 		looks := 0
 		lease := b.acquire(b.worker("setnx", setting{steps: whenever(step.Looked, func() {
@@ -111,7 +111,7 @@ func (b *bench) diesHalfway(lockName string) {
 }
 
 func TestSetNXExpireNaiveIsHeldForGoodByWhoDiesHalfway(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		b.diesHalfway("setnx-expire-naive")
 		other := b.worker("setnx-expire-naive", setting{params: param.Values{"timeout": "20ms"}})
 		_, err := other.Acquire(t.Context(), name)
@@ -125,7 +125,7 @@ func TestSetNXExpireNaiveIsHeldForGoodByWhoDiesHalfway(t *testing.T) {
 // As the articles have it: value 1, and a DEL by whoever was holder once.
 func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("setnx-expire-naive", setting{params: param.Values{"release": "del"}})
 		if w.Promises().OwnerRelease {
 			t.Errorf("it promises %+v", w.Promises())
@@ -177,7 +177,7 @@ func TestSetNXExpireNaiveGivesBackWhatTheServerWillNotLetExpire(t *testing.T) {
 }
 
 func TestSetNXExpireWaiterRepairsALockWithoutTTL(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		b.diesHalfway("setnx-expire")
 		waiter := b.worker("setnx-expire", setting{})
 		_, err := waiter.Try(t.Context(), name)
@@ -189,7 +189,7 @@ func TestSetNXExpireWaiterRepairsALockWithoutTTL(t *testing.T) {
 }
 
 func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		b.try(b.worker("setnx-expire", setting{}))
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), hour).Err())
 		_, err := b.worker("setnx-expire", setting{}).Try(t.Context(), name)
@@ -203,7 +203,7 @@ func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
 // The flaw that its doc comment admits: the waiter's repair makes a paused acquisition
 // lose the lock before it has it.
 func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Half)
 		paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
 		waiter := b.worker("setnx-expire", setting{})
@@ -315,7 +315,7 @@ func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
 // SETNX and EXPIRE in one script: there is no step between the two at which a holder could
 // die, and whoever finds the lock held does not prolong it, as an EXPIRE in a MULTI would.
 func TestSetNXExpireByScriptIsNeverHalfTaken(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		half := 0
 		taking := setting{
 			steps: whenever(step.Half, func() {

@@ -20,7 +20,7 @@ func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
 	t.Parallel()
 	for _, expiry := range []string{"pxat", "exat"} {
 		t.Run(expiry, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
+			onServer(t, func(t *testing.T, b *bench) {
 				slow := setting{now: showing(time.Now().Add(-hour)), params: param.Values{"expiry": expiry}}
 				one := b.try(b.worker("set-px", slow))
 				other := b.try(b.worker("set-px", setting{}))
@@ -110,7 +110,7 @@ func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 
 // The flaw that its doc comment admits: the numbers are as durable as the server's data.
 func TestFencedNumbersStartAgainWhenTheServerForgets(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("fenced", setting{})
 		b.must(b.try(w).Release(t.Context()))
 		paused := b.try(w)

@@ -14,7 +14,7 @@ import (
 // Numbers that were given up are skipped, several in a row too, and one whose
 // turn has come is passed on.
 func TestTicketSkipsNumbersThatWereGivenUp(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "ticket"), nil)
 		first := b.acquire(c.worker(nil, nil))
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -71,7 +71,7 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
+			onServer(t, func(t *testing.T, b *bench) {
 				die(b)
 				other := b.worker("ticket", setting{params: param.Values{"timeout": "20ms"}})
 				_, err := other.Acquire(t.Context(), name)
@@ -83,7 +83,7 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 
 // The flaw that its doc comment admits: a former holder's number is that of the next one.
 func TestTicketNumbersRepeatWhenTheServerForgets(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		former := b.acquire(b.worker("ticket", setting{}))
 		b.must(b.conn.Del(t.Context(), kind(t, "ticket").AllKeys(b.keys.Lock(name))...).Err())
 		present := b.acquire(b.worker("ticket", setting{}))

@@ -46,7 +46,7 @@ var often = param.Values{"renew": "5ms"}
 func eachWatched(t *testing.T, f func(t *testing.T, b *bench, lockName string)) {
 	for _, lockName := range []string{"set-px+watchdog", "reentrant+watchdog", "fenced+watchdog"} {
 		t.Run(lockName, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+			testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 				f(t, newBench(t, s), lockName)
 			})
 		})
@@ -110,7 +110,7 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 // A renewal that is under way when the release begins is waited for before the
 // lock is given back.
 func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		renewing := make(chan struct{})
 		waited := atomic.Bool{}
 		steps := func(ctx context.Context, at step.Name) {
@@ -172,7 +172,7 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 
 // Renewals do not wait for the worker's connection, and all of a worker's leases share one.
 func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
+	onServer(t, func(t *testing.T, b *bench) {
 		renewals := counter{}
 		dials := atomic.Int64{}
 		w := b.worker("set-px+watchdog", setting{

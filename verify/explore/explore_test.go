@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -9,6 +10,11 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 )
+
+func TestMain(m *testing.M) {
+	testkit.MaxParallel(8) // searches are one after the other; what is played on real servers mostly waits
+	os.Exit(m.Run())
+}
 
 // programOf makes a program for a spec.
 func programOf(t *testing.T, text, name string) (explore.Program, suite.Market) {

@@ -32,7 +32,7 @@ func TestLibrariesConform(t *testing.T) {
 		t.Run(library.Name, func(t *testing.T) {
 			t.Parallel()
 			r := subjects.OnRedis{Kind: library.Kind, TTL: library.ttl}
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+			testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 				t.Parallel()
 				r := r
 				r.Server = s
@@ -153,7 +153,7 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 	t.Parallel()
 	for _, library := range libraries {
 		t.Run(library.Name, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+			testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 				proxy := testkit.StartProxy(t, s)
 				params := param.Values{}
 				if library.Name == "redislock" {

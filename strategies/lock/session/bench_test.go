@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/servers/serverstest"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -34,7 +35,7 @@ type product struct {
 type spot struct{ session, fence int64 }
 
 var products = []product{
-	{ZooKeeper(), testkit.ZooKeeper, func(addrs []string) lock.Servers {
+	{ZooKeeper(), serverstest.ZooKeeper, func(addrs []string) lock.Servers {
 		return lock.Servers{ZooKeeper: addrs}
 	}, zooLines,
 		map[string]func(*testing.T, *bench){
@@ -44,7 +45,7 @@ var products = []product{
 			"the only server is stopped": onlyServerIsStopped,
 			"a try looks again":          tryLooksAgain,
 		}},
-	{Etcd(), testkit.Etcd, func(addrs []string) lock.Servers {
+	{Etcd(), serverstest.Etcd, func(addrs []string) lock.Servers {
 		return lock.Servers{Etcd: addrs}
 	}, etcdLines,
 		map[string]func(*testing.T, *bench){
