@@ -73,14 +73,15 @@ func optimistic(s Strategy, versions bool) Strategy {
 		locking.LongestWaitParam, locking.JitterParam, locking.TriesParam,
 	}
 
-	s.Check = func(s Spec, _ Catalogue) error {
+	s.Check = func(spec Spec, _ Catalogue) error {
 		for _, p := range []param.Param{backoffBase, locking.JitterParam} {
-			if s.params.Text(locking.BackoffParam) == locking.BackoffNone && s.params.Text(p) != p.Default {
+			without := spec.params.Text(locking.BackoffParam) == locking.BackoffNone
+			if without && spec.params.Text(p) != p.Default {
 				return fmt.Errorf("%s is of no use without a wait: add backoff=exp, full or decorrelated",
 					p.Name)
 			}
 		}
-		return locking.CheckBackoff(s.params)
+		return locking.CheckBackoff(spec.params)
 	}
 
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {

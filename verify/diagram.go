@@ -88,6 +88,7 @@ func (d Diagram) String() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 	head, rows := d.Cells()
 	rule := slices.Repeat([]string{"---"}, len(head))
+	// Nothing is escaped here: a tab, the end of a line or a | in a cell breaks the table.
 	for _, cells := range slices.Concat([][]string{head, rule}, rows) {
 		fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| "))
 	}

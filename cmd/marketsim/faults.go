@@ -98,6 +98,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	p.passwords.hideInScripts(scripts)
 	var before *findings.FaultTable // of --add
 	if f.add != "" {
+		// It also has f.out replace the table in that folder: prepare comes after this.
 		before, err = f.completes(res)
 		if err != nil {
 			return err

@@ -184,7 +184,7 @@ func (p *program) row(
 			return
 		}
 		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
-		if errors.Is(unprinted, syscall.EPIPE) { // which is about no server
+		if errors.Is(unprinted, syscall.EPIPE) { // the reader of stdout has gone: no server has failed
 			unprinted = errUnread
 		}
 		if unprinted != nil {

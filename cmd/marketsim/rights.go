@@ -115,7 +115,7 @@ func (r rights) advice(refused []backend.DryRun) string {
 	for _, trial := range refused {
 		rules = append(rules, "+"+trial.Command())
 	}
-	line := fmt.Sprintf("  ACL SETUSER %s '~%s*' '&%[2]s*' ", who, own)
+	line := fmt.Sprintf("  ACL SETUSER %s %s ", who, process.ShellLine("~"+own+"*", "&"+own+"*"))
 	all := strings.Fields(catalogue.Rights)
 	return "grant all that is missing for this with\n" + line + process.ShellLine(rules...) +
 		"\nor, for every strategy and lock that needs one server, with\n" + line + process.ShellLine(all...)

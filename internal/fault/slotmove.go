@@ -23,9 +23,9 @@ type mover struct {
 	*client
 	duringItem, afterItem market.ItemID // what it orders while the slot moves, and afterwards
 
-	ordered time.Time // when it ordered the first
-	during  bool      // that order was refused
-	after   int       // how often the second was
+	ordered       time.Time // when it ordered the first
+	refusedDuring bool      // that order was refused
+	after         int       // how often the second was
 }
 
 const ordersAfter = 3 // how often a client orders the second item, if it is refused
@@ -53,7 +53,7 @@ func moveSlot(s *setup) observed {
 	check(move.End(s.ctx))
 	s.noteFault(true, "")
 	for _, m := range []*mover{stays, follows} {
-		m.during = m.wasRefused(m.ends())
+		m.refusedDuring = m.wasRefused(m.ends())
 		for m.after < ordersAfter && m.wasRefused(m.buyToEnd(m.afterItem)) {
 			m.after++
 		}
@@ -63,9 +63,9 @@ func moveSlot(s *setup) observed {
 	kept := verify.AtOnce
 	anew := s.client("C")
 	for _, m := range []*mover{stays, follows} {
-		if m.during {
+		if m.refusedDuring {
 			since := m.ordered
-			if !s.scheme.TakesLock() {
+			if !s.scheme.TakesLock() { // no lease has begun: the wait of C alone is measured
 				since = time.Now()
 			}
 			kept = longer(kept, anew.keptFrom(m.duringItem, since))
@@ -90,7 +90,7 @@ func (m *mover) wasRefused(o OpResult) bool {
 // met says what became of its orders.
 func (m *mover) met(who string) string {
 	text := who + " is served while the slot moves"
-	if m.during {
+	if m.refusedDuring {
 		text = who + " is refused while the slot moves"
 	}
 
@@ -99,7 +99,7 @@ func (m *mover) met(who string) string {
 		text += ", and afterwards until it connects anew"
 	case m.after > 0:
 		text += fmt.Sprintf(", %s more afterwards, and then served", english.Plural(m.after, "time", ""))
-	case m.during:
+	case m.refusedDuring:
 		text += ", and served afterwards"
 	default:
 		text += " and afterwards"

@@ -299,7 +299,8 @@ func (s *schedule) goOn(c *client) {
 	// What may change something makes polls that come after it worth a choice again: a buyer's
 	// request that is new or ends a transaction; any request of a client that is not taking the
 	// lock; a new one of a client that was cancelled, which takes back what it did. Whether it is
-	// new is asked before it is noted by asks.
+	// new is asked before it is noted by asks. Changed before asks, the same request again is
+	// a poll; changed after it, not yet.
 	if s.shop != nil && (s.idle.isNew(c.number, request) || strings.HasSuffix(request, "EXEC")) {
 		s.idle.changed()
 	}

@@ -22,14 +22,14 @@ type client struct {
 	process *program.Child // nil: none runs
 
 	// Of the schedule that is played.
-	waiting     []*wire.Held // requests at its gate
-	late        []*wire.Held // requests that are on their way for long
-	pausedSince time.Time    // zero: it is not stopped
-	putOff      bool         // it begins only after a lease has passed
-	renewals    []heldRenewal
-	passed      time.Time       // when the last of its renewals did
-	renewed     bool            // by a choice, since it has acquired the lock
-	others      map[string]bool // its renewals of other locks, which it does not hold any more
+	waiting       []*wire.Held // requests at its gate
+	late          []*wire.Held // requests that are on their way for long
+	pausedSince   time.Time    // zero: it is not stopped
+	putOff        bool         // it begins only after a lease has passed
+	renewals      []heldRenewal
+	passed        time.Time       // when the last of its renewals did
+	renewalChosen bool            // since it has acquired the lock; also if none came then
+	others        map[string]bool // its renewals of other locks, which it does not hold any more
 }
 
 // An event is what a client has done: a request waits at its gate, or its program has

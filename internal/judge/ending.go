@@ -112,10 +112,11 @@ func (s *schedule) checkWorksOn() {
 		}
 		limit := 2*s.lease + settleLimit + time.Second
 		err := s.acquireWithin(c, limit, program.Acquire("another-"+rand.Text()))
-		if err == nil {
+		acquired := err == nil
+		if acquired {
 			err = s.expect(c, program.AnswerLimit, releasesOwn, program.Release)
 		}
-		if errors.Is(err, ErrAdapter) && c.process != nil && !errors.Is(err, program.ErrSilent) {
+		if acquired && errors.Is(err, ErrAdapter) && c.process != nil && !errors.Is(err, program.ErrSilent) {
 			// A connection that had broken in the fault may have been used now: that is told once.
 			err = s.expect(c, program.AnswerLimit, releasesOwn+" "+program.Lost, program.Release)
 		}

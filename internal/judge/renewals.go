@@ -260,7 +260,7 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 func (s *schedule) mayRenew(c *client) bool {
 	inside := c.runs() && s.claim(c).phase == holding
 	differs := s.program != works || s.isFirstTake(c)
-	return len(s.renewing.requests) > 0 && inside && !c.renewed && differs
+	return len(s.renewing.requests) > 0 && inside && !c.renewalChosen && differs
 }
 
 // renewals are the choices that a client inside renews, and that a fault strikes that. If
@@ -283,7 +283,7 @@ func (s *schedule) renewals(others bool) (options []search.Choice) {
 // renew makes a choice of renewals happen. If no renewal comes, nothing does: the program may
 // have learned that it has lost the lock.
 func (s *schedule) renew(c *client, choice search.Choice) {
-	c.renewed = true
+	c.renewalChosen = true
 	if !s.awaitRenewal(c, s.renewing.every*3/2) {
 		return
 	}

@@ -57,7 +57,7 @@ func (w *world) newSchedule() (*schedule, error) {
 		c.putOff = false
 		c.renewals = nil
 		c.passed = time.Time{}
-		c.renewed = false
+		c.renewalChosen = false
 		c.others = map[string]bool{}
 		c.gate.Gate(func(h *wire.Held) {
 			w.events <- event{client: c, held: h}
@@ -77,6 +77,7 @@ func (w *world) newSchedule() (*schedule, error) {
 }
 
 // play has clients begin, and then choose say what happens until nothing can happen.
+// It may return nil when the schedule was interrupted: its caller asks interrupted.
 func (s *schedule) play(choose search.Chooser) error {
 	// One after the other: what each sends first then waits at the gate, in the same order in
 	// every schedule.
@@ -276,7 +277,7 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 	}
 	s.diagram.add(c.number, "*enters*", "")
 	s.idle.changed()
-	c.renewed = false
+	c.renewalChosen = false
 	_, token, _ := strings.Cut(answer.Line, " ")
 	s.referee.acquires(c.number, c.clock.Sent(token)) // which may be the time
 }
@@ -303,7 +304,7 @@ func (s *schedule) acquireAgain(c *client) {
 }
 
 func (s *schedule) showAnswer(c *client, answer program.Output) {
-	s.diagram.add(c.number, "*is told: "+answer.Line+"*", "")
+	s.diagram.add(c.number, "*is told: "+printable(answer.Line)+"*", "")
 }
 
 // checkWait has the referee judge how long a client has been waiting for the lock.

@@ -38,6 +38,7 @@ func (p *Child) signal(s syscall.Signal) {
 	}
 	_ = syscall.Kill(-p.pid, s) // the group may have ended
 
+	// What the program starts or leaves is below its guardian, p.cmd. Look until none is new.
 	told := map[int]bool{}
 	for found := true; found; {
 		found = false

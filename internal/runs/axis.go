@@ -39,8 +39,8 @@ func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, 
 // Whole reports whether the axis counts something.
 func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot || a == AxisMarkets }
 
-// At returns the point moved to a value of the axis. The axis clients comes after hot,
-// which decides about sellers.
+// At returns the point moved to a value of the axis. If items circulate there are no
+// sellers, whichever of clients and hot is applied first.
 func (a AxisName) At(p result.Point, value float64) result.Point {
 	switch a {
 	case AxisClients:

@@ -82,13 +82,14 @@ var sections = []section{
 		"the others as shares of all cores."},
 }
 
-// rowBlocks are the sections of a run, each as a table with a note. Columns in which no row
-// has a number are left out, and sections of which no column is left.
+// rowBlocks are the sections of a run, each as a table with a note. Left out are columns
+// that are empty in every row or, but for the main section, 0 in every row, and sections of
+// which no column is left.
 func rowBlocks(run *runs.Run) (blocks []Block) {
 	for _, s := range sections {
 		t := s.rows(run)
 		note := []string{s.note}
-		if s.table == runs.Main { // which has notes of its own
+		if s.table == runs.Main { // which has notes of its own, and keeps columns of 0
 			t = t.withoutIdleColumns(none, "")
 			note = append(rounds(run), notes(run)...)
 		} else {

@@ -315,7 +315,7 @@ func (t moment) moved(by time.Duration) string {
 	return t.before + mantissa + t.exponent
 }
 
-// isInside reports whether a time stands inside a word: its digits, or today's date, also if
+// isInside reports whether a time stands inside a word: its digits, or a date near, also if
 // the word is base64, as in a token that is signed.
 func (c *Clock) isInside(word string) bool {
 	if len(word) < shortest {

@@ -227,13 +227,13 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		}
 		r.underway.reply.Store(true)
 
-		trap, command, pushed := r.match(reply)
+		trap, command, isMessage := r.match(reply)
 		if trap != nil {
 			trap.values = reply.values
 		}
 
 		switch {
-		case pushed && r.proxy.dropMessages.Load():
+		case isMessage && r.proxy.dropMessages.Load():
 			r.proxy.dropped.Add(1)
 			continue
 		case trap != nil && trap.does == loseReply:

@@ -193,8 +193,8 @@ func (a *answers) expect(words []string, trap *Trap) {
 
 // match matches a reply with the command it answers, the oldest that waits. It returns the
 // trap that has caught that command, if any, its name, and whether the reply is none: a
-// message of a subscription.
-func (a *answers) match(m message) (trap *Trap, command string, pushed bool) {
+// message of a subscription. A push of another kind has no trap and no name either.
+func (a *answers) match(m message) (trap *Trap, command string, isMessage bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -210,7 +210,7 @@ func (a *answers) match(m message) (trap *Trap, command string, pushed bool) {
 
 	push := kind == '>' && first != "" || subscription(first)
 	if len(a.queue) == 0 || push && !(subscription(first) && subscription(a.queue[0].name)) {
-		return nil, "", false // of another kind of push, or a farewell
+		return nil, "", false // a push of another kind, or nothing waits for a reply
 	}
 
 	w := a.queue[0]

@@ -45,7 +45,7 @@ func (l setNXLock) take(ctx context.Context) (bool, error) { return l.setNX(ctx,
 // (PEXPIRE where TTL is not whole seconds), released as setnx is. With release=del it
 // is as in articles: SETNX key 1, and DEL, so that a late holder also deletes the
 // next one's lock (pause-release). With take=script one script does both, so that nobody
-// dies in between: SET NX EX from before there was one.
+// dies in between, as was done before SET had EX and NX.
 //
 // What breaks it: a holder that dies between the two commands (scenario
 // crash-half-taken), or whose reply to SETNX is lost (lost-acquire). Nobody

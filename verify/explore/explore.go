@@ -184,7 +184,7 @@ func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
 
 // Replay plays the schedule of a token that a report of the same program has
 // printed. The harm that it returns is empty if the schedule does none. An error
-// says which step cannot be chosen.
+// says which step cannot be chosen. The context is not used: a replay cannot be cancelled.
 func Replay(ctx context.Context, p Program, token string) (f Found, err error) {
 	subject, name, steps, err := search.ParseToken(token)
 	if err == nil && (subject != p.Subject || name != p.Name) {
@@ -194,6 +194,7 @@ func Replay(ctx context.Context, p Program, token string) (f Found, err error) {
 		return f, err
 	}
 
+	// A token does not hold the bounds of its search: these leave out no step that it may have.
 	e := newExplorer(p, Bounds{
 		Unreduced: true, Preemptions: len(steps), Faults: len(steps), Kinds: AllFaults(),
 	})

@@ -164,7 +164,8 @@ func (h *rehearsal) note(cmd string, _ []string) {
 }
 
 // copyTo makes a server in memory hold what another one does, and for as long. It returns
-// false if that holds what cannot be copied.
+// false if that holds what cannot be copied. When fields of a hash expire is not copied:
+// rehearse finds that what the servers hold differs.
 func copyTo(m *miniredis.Miniredis, s *Server) bool {
 	m.FlushAll()
 	m.ClockTTL(true) // from now on: the last schedule had another clock

@@ -59,13 +59,13 @@ func (s *Server) waits(
 // reads notes after which entries of which streams an XREAD waits, and returns its
 // time-out; empty: it does not wait.
 func (s *Server) reads(p *parked, args []string) (limit string) {
-	is := func(word string) int {
+	position := func(word string) int { // -1: it is not there
 		return slices.IndexFunc(args, func(arg string) bool {
 			return strings.EqualFold(arg, word)
 		})
 	}
-	block := is("BLOCK")
-	streams := 1 + is("STREAMS")
+	block := position("BLOCK")
+	streams := 1 + position("STREAMS") // where the keys begin; 0: nowhere
 	unbalanced := (len(args)-streams)%2 != 0
 	if block < 0 || streams < block+2 || unbalanced {
 		return ""
@@ -74,7 +74,7 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	keys := (len(args) - streams) / 2
 	p.keys = args[streams : streams+keys]
 	p.after = slices.Clone(args[streams+keys:])
-	for i, id := range p.after[:keys] {
+	for i, id := range p.after {
 		if id == "$" {
 			p.after[i] = s.last(p.in, p.keys[i])
 		}

@@ -194,8 +194,8 @@ func (w *world) disconnect(server *Server, name string) int {
 	return 1
 }
 
-// note notes the keys of a command as it is executed, also in a script or a
-// transaction, or that it is not known.
+// note notes the keys of a command before it is executed, also in a script, or that it is
+// not known. One of a transaction is noted when it is queued, and not at EXEC: see learn.
 func (s *Server) note(cmd string, args []string) {
 	upper := strings.ToUpper(cmd)
 	waits := wire.Blocks(cmd) && !slices.Contains(parkable, upper)
@@ -216,7 +216,7 @@ func (s *Server) note(cmd string, args []string) {
 	if slices.Contains([]string{"TIME", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}, upper) {
 		s.world.uses.add(theTime, false)
 	}
-	writes := !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH"
+	writes := !s.redis.Server().IsReadOnlyCommand(cmd) && upper != "WATCH"
 	for _, key := range keys {
 		s.world.uses.add(s.named(key), writes)
 		if writes {

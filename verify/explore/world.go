@@ -103,7 +103,7 @@ func newWorld(e *explorer) *world {
 	w.beginStep(ofServer, 0, 0, false)
 	w.trial = w.program.Begin(w.servers[0])
 
-	e.running.Store(w)
+	e.running.Store(w) // not before Begin: await may call leftBehind, which reads w.trial
 	for i := range w.trial.Clients {
 		w.start(i)
 		w.settle()

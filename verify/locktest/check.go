@@ -197,12 +197,13 @@ func (open Open) factory(at func(addr string) redisconn.Target) Factory {
 	}
 }
 
-// adapter opens a client whose connections lead to the servers at.
+// adapter opens a client. What it dials leads to the server that at returns for an address.
 func (open Open) adapter(t testing.TB, w Worker, at func(addr string) redisconn.Target) *adapter {
 	t.Helper()
 	w.dial = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return w.proxies.Connect(ctx, at(addr))
 	}
+	// t.Context ends before the cleanups, of which some still release locks of this client.
 	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	l, closer, err := open(life, w)
 	t.Cleanup(func() {
@@ -252,7 +253,7 @@ func (a *adapter) within(
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	var last error // that is not only about the context
+	var last error // the last that is not only the end of the context; if all are, the first
 	for {
 		unlock, err := a.lock(bounded, name)
 		if err == nil {

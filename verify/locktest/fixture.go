@@ -43,7 +43,7 @@ func (f *fixture) open(w Worker) *locker {
 	f.Helper()
 	long := longTTL
 	if f.factory.adapted {
-		long = checkTTL
+		long = checkTTL // givesUp and others wait until it has passed, if a call does not end
 	}
 	w.TTL = cmp.Or(w.TTL, long)
 	w.Timeout = cmp.Or(w.Timeout, longTimeout)
