@@ -130,6 +130,8 @@ func TestKeysDenied(t *testing.T) {
 	o := attempt(t, s.url("guest:"+secret), "--prefix", "mine:").exits(t, exitEnvironment).
 		says(t, "ACL SETUSER guest '~mine:*' '&mine:*' ")
 	hidden(t, secret, o)
+	attempt(t, s.url("guest:"+secret), "--prefix", "it's:").exits(t, exitEnvironment).
+		says(t, `ACL SETUSER guest '~it'\''s:*' '&it'\''s:*' `)
 	attempt(t, s.url("guest:"+secret), "--prefix", "theirs:").exits(t, exitFine)
 }
 
