@@ -1,9 +1,13 @@
 package judge
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/marketsim/marketsim/internal/backend"
 )
 
 // A later program begins with the lease of an earlier one, unless one was asked for, and takes
@@ -37,6 +41,35 @@ func TestLeasesOfLaterPrograms(t *testing.T) {
 	}
 }
 
+// Worlds for whose start there is no time are left out; what fails otherwise, and what a user
+// interrupts, is an error.
+func TestWorldsThatStartTooSlowly(t *testing.T) {
+	waits := func(ctx context.Context, _ backend.Local) (*backend.Server, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	broken := errors.New("no server")
+	fails := func(context.Context, backend.Local) (*backend.Server, error) {
+		return nil, broken
+	}
+
+	slow := Options{Pairs: 3, Within: 60 * time.Millisecond, StartServer: waits}
+	if worlds, err := slow.startWorlds(t.Context(), nil, time.Second); err != nil || len(worlds) > 0 {
+		t.Errorf("no time: %d worlds, %v", len(worlds), err)
+	}
+	out := Options{Pairs: 3, Within: time.Hour, StartServer: fails}
+	if _, err := out.startWorlds(t.Context(), nil, time.Second); !errors.Is(err, broken) {
+		t.Errorf("no server: %v", err)
+	}
+
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	asked := Options{Pairs: 3, Within: time.Hour, StartServer: waits}
+	if _, err := asked.startWorlds(interrupted, nil, time.Second); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
 // Below the floor a program may take more than its share, and what it leaves is for those that
 // follow.
 func TestTimeBelowTheFloor(t *testing.T) {
@@ -44,7 +77,7 @@ func TestTimeBelowTheFloor(t *testing.T) {
 	began := time.Now()
 	o := Options{Within: within}.only(locks, 0, within)
 	own, most := o.beyond.Sub(began), o.until.Sub(began)
-	if own <= 0 || most <= own || most >= within {
+	if own <= 0 || most-own < time.Second || most >= within {
 		t.Errorf("of %s the first program has %s, and %s below the floor", within, own, most)
 	}
 	last := Options{Within: within}.only(clockBehind, 3, 10*time.Second)
