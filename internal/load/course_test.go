@@ -111,6 +111,18 @@ func TestProgressIsExact(t *testing.T) {
 	})
 }
 
+// TestNotingBeforeTheEnd: whoever saw that a worker was not noting finds each purchase noted that
+// ended before.
+func TestNotingBeforeTheEnd(t *testing.T) {
+	var w worker
+	w.endsAt(func() time.Time {
+		if !w.noting.Load() {
+			t.Error("the end is read, and the worker does not say yet that it notes it")
+		}
+		return time.Now()
+	})
+}
+
 // TestNotingAPurchase: a worker does not say that it is noting while a purchase lasts, which
 // may be long, nor when all are noted.
 func TestNotingAPurchase(t *testing.T) {

@@ -202,11 +202,17 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 	return err
 }
 
+// endsAt is when a purchase ended, which the worker notes from now on. It says so before it
+// reads the time: see settle.
+func (w *worker) endsAt(now func() time.Time) time.Time {
+	w.noting.Store(true)
+	return now()
+}
+
 func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
 	before := w.traffic()
 	receipt, err := w.purchaser.Purchase(ctx, o)
-	w.noting.Store(true) // before the end is read
-	end := time.Now()
+	end := w.endsAt(time.Now)
 	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)
 	w.tally.ordered(span{w.at(asked), w.at(start), w.at(end)}, w.traffic().sub(before), receipt, err)
