@@ -23,8 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Random sequences of operations take long. Each strategy plays new ones in every run,
-	// on two servers.
+	// Random sequences of operations take long. Each strategy plays new ones in every run.
 	checks := "5"
 	if testkit.Long() {
 		checks = "50"

@@ -27,20 +27,20 @@ const doubtless = 1.25
 // TestAnswers runs each command of docs/answers.md for a short time, at its first mix:
 // it finds what is stored, or does not decide, but never the opposite of what is
 // beyond doubt. One without a stored answer is understood: all that it lacks is a
-// server. What 'marketsim faults' finds is compared in package fault. It measures, so
-// that it needs MARKETSIM_ANSWERS. A machine that stands still at the wrong moment can make a
-// command fail, which is then run again, three times in all.
+// server. What 'marketsim faults' finds is compared in package fault. It measures for
+// minutes, and is skipped without MARKETSIM_ANSWERS. A machine that stands still at the wrong
+// moment can make a command fail, which is then run again, three times in all.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
+	commands := answered.FindAllStringSubmatch(read(t, "../../docs/answers.md"), -1)
+	if len(commands) < 10 {
+		t.Fatalf("only %d commands were found", len(commands))
+	}
 	if os.Getenv("MARKETSIM_ANSWERS") == "" {
 		t.Skip("measures for minutes: set MARKETSIM_ANSWERS")
 	}
 
 	server := newExternal(t).Target.Addr
-	commands := answered.FindAllStringSubmatch(read(t, "../../docs/answers.md"), -1)
-	if len(commands) < 10 {
-		t.Fatalf("only %d commands were found", len(commands))
-	}
 	played := map[string]bool{}
 	for _, c := range commands {
 		if played[c[1]] {

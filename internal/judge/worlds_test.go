@@ -53,19 +53,19 @@ func TestWorldsThatStartTooSlowly(t *testing.T) {
 		return nil, broken
 	}
 
-	slow := Options{Pairs: 3, Within: 60 * time.Millisecond, StartServer: waits}
-	if worlds, err := slow.startWorlds(t.Context(), nil, time.Second); err != nil || len(worlds) > 0 {
+	tooSlow := Options{Pairs: 3, Within: 60 * time.Millisecond, StartServer: waits}
+	if worlds, err := tooSlow.startWorlds(t.Context(), nil, time.Second); err != nil || len(worlds) > 0 {
 		t.Errorf("no time: %d worlds, %v", len(worlds), err)
 	}
-	out := Options{Pairs: 3, Within: time.Hour, StartServer: fails}
-	if _, err := out.startWorlds(t.Context(), nil, time.Second); !errors.Is(err, broken) {
+	failing := Options{Pairs: 3, Within: time.Hour, StartServer: fails}
+	if _, err := failing.startWorlds(t.Context(), nil, time.Second); !errors.Is(err, broken) {
 		t.Errorf("no server: %v", err)
 	}
 
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	asked := Options{Pairs: 3, Within: time.Hour, StartServer: waits}
-	if _, err := asked.startWorlds(interrupted, nil, time.Second); !errors.Is(err, context.Canceled) {
+	cancelled := Options{Pairs: 3, Within: time.Hour, StartServer: waits}
+	if _, err := cancelled.startWorlds(interrupted, nil, time.Second); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

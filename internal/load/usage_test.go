@@ -17,7 +17,7 @@ import (
 // process and this machine know.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		var row result.Row
 		// on a machine that stood still

@@ -60,10 +60,13 @@ func Embedded(t testing.TB) *backend.Server {
 	return Start(t, backend.Embedded{})
 }
 
-// Best starts a private redis-server, or miniredis where there is none: for what differs
-// from strategies that run on both by no more than a parameter.
+// Best starts a private redis-server, or miniredis where there is none and none is [Required]:
+// for what need not run on both.
 func Best(t testing.TB) *backend.Server {
 	t.Helper()
+	if Required("redis") {
+		return Local(t)
+	}
 	return Started[*backend.Server](t, "redis")(backend.Start(t.Context(), "", nil, backend.Local{}, backend.Embedded{}))
 }
 

@@ -97,8 +97,9 @@ func TestConforms(t *testing.T) {
 	}
 }
 
-// stopLeader kills the leader, and starts it again when the others have served.
+// stopLeader kills the leader, and returns when the others serve; start starts it again.
 func stopLeader(t testing.TB, e *servers.Ensemble) (start func()) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	leader, err := e.Leader(ctx)
