@@ -56,6 +56,7 @@ func TestStored(t *testing.T) {
 			}
 		}
 	}
+
 	for folder, run := range readRuns(t) {
 		path := filepath.Join(folder, "run.json")
 		if run.Status != stored.Complete {
@@ -65,10 +66,13 @@ func TestStored(t *testing.T) {
 			t.Errorf("%s has %d bytes, and 600,000 are enough", path, size)
 		}
 		draw(path, view.Run(run))
+
 		claims := run.Claims
 		if len(claims) == 0 {
 			continue
 		}
+
+		// They are stored, and not made when drawn: a changed judgment has to change the file.
 		run.Claims = reference.Judge(run)
 		if *update {
 			var again bytes.Buffer
@@ -78,8 +82,10 @@ func TestStored(t *testing.T) {
 			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them", path)
 		}
 	}
+
 	faults := readFaults(t)
 	draw(faultsFolder, view.Faults(faults))
+
 	var again bytes.Buffer
 	if err := faults.Write(&again); err != nil || again.String() != text(t, faultsFolder+"/faults.json") {
 		t.Errorf("faults.json is not as marketsim writes it: %v", err)

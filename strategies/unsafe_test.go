@@ -36,9 +36,11 @@ func TestUnsafeCutBetweenItsWrites(t *testing.T) {
 			inMarket(t, func(g *fixture) {
 				order := g.offer(0)
 				proxy := testkit.StartProxy(g, g.server)
+
 				cut := once(step.BeforeWrite, func() { c.cut(proxy) })
 				a := g.open("unsafe", proxy.Server(), observing(cut))
 				_, err := a.purchase(order)
+				// The worker cannot know how far it came: only the audit tells.
 				g.unknown(err)
 
 				v := g.audit()

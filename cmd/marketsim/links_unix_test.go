@@ -34,6 +34,7 @@ func TestNoPlaceForAResult(t *testing.T) {
 		faultsFile:   {"faults --scenario pause --lock set-px"},
 		exploredFile: {"explore watch", "judge -- true"},
 	}
+
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, file string) (out string)
@@ -74,6 +75,7 @@ func TestNoPlaceForAResult(t *testing.T) {
 			for file, lines := range commands {
 				for _, line := range lines {
 					out := c.make(t, file)
+					// --force, so that no line is refused for a result that is there already.
 					args := slices.Insert(strings.Fields(line), 1, "--out", out, "--force")
 					marketsim(t, args...).exits(t, exitUsage).says(t, "--out: ", c.says)
 				}

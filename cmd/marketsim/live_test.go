@@ -176,10 +176,13 @@ func (goneReader) Write([]byte) (int, error) { return 0, errGone }
 func TestLiveLine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+	// A row begins with its measured time: one that began in the future is in its warm-up.
 	began := func(ago time.Duration) result.Row { return result.Row{Began: now.Add(-ago)} }
 	measured := began(18 * time.Second)
 	measured.Seconds, measured.Bought, measured.Course = 18, 18*12_345, []int64{1}
 	measured.WaitMS = result.Latency{P99: 1.25, Count: 1}
+
 	ended := measured
 	ended.Began = now.Add(-time.Minute)
 

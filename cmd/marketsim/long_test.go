@@ -30,6 +30,7 @@ const soon = time.Second
 // says what to do next.
 func TestErrorsAboutLongWords(t *testing.T) {
 	const here = "LONG"
+
 	for name, long := range longWords() {
 		for _, command := range []string{
 			here,
@@ -54,10 +55,12 @@ func TestErrorsAboutLongWords(t *testing.T) {
 			"report ../../results/explored --figure " + here,
 			"report ../../results/explored --lock " + here,
 		} {
+			// Split before it is replaced: the many words stay one argument.
 			args := strings.Fields(command)
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], here, long)
 			}
+
 			t.Run(command+", "+name, func(t *testing.T) {
 				var o outcome
 				testkit.Within(t, soon, "the error", func() { o = marketsim(t, args...) })

@@ -79,6 +79,8 @@ func TestTwoFaultsEndInTime(t *testing.T) {
 		return e
 	}
 	withOne := []findings.Exploration{one("long", 300), one("short", 100), one("middle", 200)}
+
+	// What finds harm with one fault is not searched with two: it must not turn up.
 	harmed := one("harmed", 1)
 	harmed.Harm = "sold twice"
 	withOne = append(withOne, harmed)
@@ -106,11 +108,13 @@ func TestTwoFaultsEndInTime(t *testing.T) {
 				t.Errorf("it was stopped by %q", e.Stopped)
 			}
 		}
+
 		if is := strings.Join(got, ", "); is != want {
 			t.Errorf("stored %s, want %s", is, want)
 		}
 		s.within = time.Hour
 	}
+
 	if want := []string{"short", "middle", "long"}; !slices.Equal(searched, want) {
 		t.Errorf("searched %q, want %q", searched, want)
 	}

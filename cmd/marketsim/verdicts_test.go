@@ -148,6 +148,7 @@ func TestVerdictsInJSON(t *testing.T) {
 	config := &run.Manifest.Config
 	config.Trials, config.Margin = rounds, new(0.05)
 	config.Thresholds = []runs.Threshold{testkit.Must(runs.ParseThreshold("p99<=2ms"))(t)}
+
 	for _, strategy := range []string{"fine", "lua", "fine#2"} {
 		point := result.Point{Strategy: strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}}
 		config.Points = append(config.Points, point)
@@ -165,6 +166,7 @@ func TestVerdictsInJSON(t *testing.T) {
 	if strings.Contains(read(t, first), "verdicts") {
 		t.Error("what follows from the rows is stored with them")
 	}
+
 	second := filepath.Join(t.TempDir(), runFile)
 	marketsim(t, "report", first, "--format", "json", "-o", second).exits(t, exitFine)
 	text := read(t, second)
@@ -180,14 +182,17 @@ func TestVerdictsInJSON(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, text[strings.Index(text, `"verdicts"`):])
 		}
 	}
+
 	if again := marketsim(t, "report", second, "--format", "json").exits(t, exitFine).stdout; again != text {
 		t.Error("reported again it is another")
 	}
 
+	// Only fine's first row is left: no round has both strategies, so 0 of 9 are compared.
 	run.Rows = run.Rows[:1]
 	run.Status = stored.Interrupted
 	undecided := filepath.Join(t.TempDir(), runFile)
 	testkit.Succeeds(t, store(undecided, false, run.Write))
+
 	o := marketsim(t, "report", undecided, "--format", "json").exits(t, exitFine)
 	want := `{"at":"1x1","metric":"purchases_per_second","a":"lua","b":"fine","verdict":"not decided",` +
 		`"reason":"0 of 9 rounds","rounds":0,"confidence":0.975}`

@@ -70,6 +70,8 @@ func TestDamagedResultIsRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
+
+	// From here the text itself is damaged: no table could be written like that.
 	var whole bytes.Buffer
 	testkit.Succeeds(t, small().Write(&whole))
 	for name, text := range map[string]string{

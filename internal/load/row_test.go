@@ -61,6 +61,7 @@ func TestTallies(t *testing.T) {
 		w.begin(0, time.Hour)
 		kinds := []kind{purchaseTime, refusedTime, lockWaitTime, listTime}
 		first, second, whole := newTally(w, kinds...), newTally(w, kinds...), newTally(w, kinds...)
+
 		for range rapid.IntRange(0, 200).Draw(t, "operations") {
 			at := rapid.Int64Range(-int64(time.Minute), int64(time.Hour)).Draw(t, "start")
 			s := span{at, at, at + rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "takes")}
@@ -73,6 +74,7 @@ func TestTallies(t *testing.T) {
 				LeaseLost: err == nil,
 			}
 			cost := traffic{market: redisconn.Counts{Commands: 9}, lockServers: redisconn.Counts{BytesSent: 5}}
+
 			for _, t := range []*tally{rapid.SampledFrom([]*tally{first, second}).Draw(t, "worker"), whole} {
 				if at%2 == 0 {
 					t.listed(s, r, err)
@@ -81,6 +83,7 @@ func TestTallies(t *testing.T) {
 				}
 			}
 		}
+
 		first.add(second)
 		for k := range whole.took {
 			got, want := first.took[k], whole.took[k]
@@ -88,8 +91,10 @@ func TestTallies(t *testing.T) {
 			if sumsDiffer || want.histogram != nil && !got.histogram.Equals(want.histogram) {
 				t.Errorf("%d: %+v, want %+v", k, got, want)
 			}
+			// Compared: DeepEqual below would see more of the histograms than what they hold.
 			first.took[k], whole.took[k] = durations{}, durations{}
 		}
+
 		if !equalCourses(&first.course, &whole.course) {
 			t.Errorf("the courses differ: %+v, want %+v", first.course, whole.course)
 		}
@@ -167,6 +172,7 @@ func TestHistogram(t *testing.T) {
 // faster or its rows too short.
 func TestNothingBought(t *testing.T) {
 	refused := func(err error) map[string]int64 { return map[string]int64{market.Reason(err): 1} }
+
 	for name, c := range map[string]struct {
 		row       result.Row
 		fails, is bool
@@ -192,20 +198,24 @@ func TestNothingBought(t *testing.T) {
 		},
 	} {
 		row := c.row
+		// Sellers are no excuse where nothing was listed.
 		row.Strategy, row.Status, row.Listed = "some", stored.Complete, 9
 		if withoutPurchase(&row) != c.is {
 			t.Errorf("%s: %t, want %t", name, !c.is, c.is)
 		}
+
 		other := result.Row{Point: result.Point{Strategy: "other"}, Status: stored.Complete, Bought: 1}
 		err := NothingBought([]result.Row{row, other}, enough)
 		if errors.Is(err, ErrNothingBought) != c.fails {
 			t.Errorf("%s: %v; want an error %t", name, err, c.fails)
 		}
+
 		other.Strategy = row.Strategy
 		if err := NothingBought([]result.Row{row, other}, enough); err != nil {
 			t.Errorf("%s, and a round with a purchase: %v", name, err)
 		}
 	}
+
 	stoodStill := result.Row{Point: result.Point{Strategy: "some"}, Status: stored.Complete, Seconds: 3}
 	if err := NothingBought([]result.Row{stoodStill}, enough/2); err != nil {
 		t.Errorf("a short row on a machine that stood still: %v", err)

@@ -70,6 +70,7 @@ func TestScheduleIsTakenWhole(t *testing.T) {
 	var together, alone []time.Duration
 	var mu sync.Mutex
 	var group sync.WaitGroup
+
 	s := schedule{rate: 10_000, seed: 7}
 	for range workers {
 		group.Go(func() {
@@ -77,32 +78,39 @@ func TestScheduleIsTakenWhole(t *testing.T) {
 			for range each {
 				mine = append(mine, s.take())
 			}
+
 			if !slices.IsSorted(mine) {
 				t.Error("a worker went back in time")
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			together = append(together, mine...)
 		})
 	}
 	group.Wait()
+
 	again := schedule{rate: 10_000, seed: 7}
 	for range workers * each {
 		alone = append(alone, again.take())
 	}
+
 	slices.Sort(together)
 	if !slices.Equal(together, alone) || len(slices.Compact(together)) != len(alone) {
 		t.Errorf("%d workers took other orders than one", workers)
 	}
+
 	rest := schedule{rate: 10_000, seed: 7}
 	for range 10 {
 		rest.take()
 	}
+	// Ten are taken: of the 100 before alone[100] 90 are left, and alone[10] is the first.
 	for want, from := range map[int64]time.Duration{90: 0, 89: alone[11], 1: alone[99], 0: alone[100]} {
 		if n := rest.untaken(from, alone[100]); n != want {
 			t.Errorf("%d orders from %s, want %d", n, from, want)
 		}
 	}
+
 	if other := (&schedule{rate: 10_000, seed: 8}).take(); other == alone[0] {
 		t.Error("with another seed the first order is the same")
 	}

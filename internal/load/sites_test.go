@@ -32,10 +32,12 @@ func TestSharesAreEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "markets")
 		things := rapid.IntRange(0, 100).Draw(t, "things")
+
 		var parts []int
 		for i := range n {
 			parts = append(parts, share(things, n, i))
 		}
+
 		all := 0
 		for _, part := range parts {
 			all += part
@@ -54,6 +56,7 @@ func TestSharesAreEven(t *testing.T) {
 		if workers := len(m.all()); len(m.markets) != n || workers != mix.Sellers+mix.Buyers {
 			t.Fatalf("%d workers in %d markets", workers, len(m.markets))
 		}
+
 		for _, in := range m.markets {
 			spend := map[market.UserID]bool{}
 			sell := map[market.UserID]bool{}
@@ -64,6 +67,8 @@ func TestSharesAreEven(t *testing.T) {
 					spend[w.account] = true
 				}
 			}
+
+			// Sellers' accounts come first: the last account is a buyer's, and no seller's.
 			p := in.point
 			whole := market.UserID(opening(p).Accounts)
 			if len(sell) != p.Mix.Sellers || len(spend) != p.Wallets || sell[whole] || !spend[whole] {

@@ -163,6 +163,7 @@ func TestRelist(t *testing.T) {
 			m := fakeMeasurement(plan{Point: result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}}}, nil,
 				func(*measurement) market.Purchaser {
 					return fake{onList: func(_ context.Context, l market.Listing) (market.Receipt, error) {
+						// On synctest's clock a try adds exactly this to busy.
 						time.Sleep(time.Second)
 						tries++
 						if l.Item != 7 || l.Seller != 1 || l.Price < minPrice || l.Price > maxPrice {
@@ -171,9 +172,11 @@ func TestRelist(t *testing.T) {
 						return market.Receipt{Polls: 2}, c.answers[tries-1]
 					}}
 				})
+
 			w := m.buyers[0]
 			m.window.begin(0, time.Hour)
 			m.relist(t.Context(), w, 7)
+
 			stopped := m.window.stopped.Load()
 			if tries != c.tries || stopped != c.stops || w.tally.busy != time.Duration(c.tries)*time.Second {
 				t.Errorf("%s: %d tries in %s, stopped %t; want %d, %t", name, tries, w.tally.busy, stopped, c.tries, c.stops)
@@ -181,6 +184,7 @@ func TestRelist(t *testing.T) {
 			if row := m.row(); row.ListPolls != int64(2*c.tries) || row.Polls != 0 {
 				t.Errorf("%s: %d polls of listings, %d of orders", name, row.ListPolls, row.Polls)
 			}
+
 			m.window.stop(stored.Complete)
 			m.relist(t.Context(), w, 7)
 			if tries != c.tries {

@@ -105,17 +105,20 @@ func TestUsageWarnings(t *testing.T) {
 	} {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: 1})
 		m.meters = []*meter{{here: !c.far}}
+		// A server that does not tell has -1 in both readings; any other begins at 0.
 		m.first = reading{at: time.Unix(0, 0), servers: []float64{min(0, c.server)}}
 		m.last = reading{at: time.Unix(10, 0), servers: []float64{c.server}, client: c.client,
 			machine: c.client + max(0, c.server) + c.others, stolen: c.stolen}
 		if c.far {
 			m.last.machine -= max(0, c.server)
 		}
+
 		counted := newTally(m.window, purchaseTime, lockWaitTime)
 		counted.took[purchaseTime].note(time.Second)
 		counted.took[lockWaitTime].note(time.Duration(c.waiting * float64(time.Second)))
 		row := result.Row{Seconds: 10}
 		m.addUsage(&row, counted)
+
 		var want []result.Code
 		if c.want != "" {
 			want = append(want, c.want)

@@ -324,6 +324,8 @@ func TestTLSFilesErrors(t *testing.T) {
 			if tc.says == "" {
 				return
 			}
+
+			// What is wrong inside a file has no sentinel error: only its words are compared.
 			said := err != nil && strings.Contains(err.Error(), tc.says)
 			if !said || tc.is != nil && !errors.Is(err, tc.is) {
 				t.Errorf("got %v, want %v saying %q", err, tc.is, tc.says)

@@ -108,6 +108,8 @@ func TestMetrics(t *testing.T) {
 		}
 		seen[m.Name] = true
 	}
+
+	// Of steadiness: a third of the interval from 0.75 to 1.5 s lies in the first half.
 	for name, want := range map[string]float64{
 		"purchases_per_second":            150,
 		"retries_per_purchase":            2,
@@ -141,6 +143,7 @@ func TestMetrics(t *testing.T) {
 			Course:        []int64{60, 80, 160},
 			CourseSeconds: 0.75,
 		}
+
 		got := m.Of(&r)
 		same := math.Abs(got-want) <= 1e-9 || math.IsNaN(got) && math.IsNaN(want)
 		if !same {

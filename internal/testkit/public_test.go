@@ -129,6 +129,8 @@ func hiddenIn(t types.Type) string {
 		if pkg := t.Obj().Pkg(); pkg != nil && strings.HasPrefix(pkg.Path(), moduleName+"/internal/") {
 			return t.String()
 		}
+
+		// Its fields are not followed: in a type that refers to itself that would never end.
 		for argument := range t.TypeArgs().Types() {
 			parts = append(parts, argument)
 		}
@@ -156,6 +158,7 @@ func hiddenIn(t types.Type) string {
 			parts = append(parts, field.Type())
 		}
 	}
+
 	for _, part := range parts {
 		if hidden := hiddenIn(part); hidden != "" {
 			return hidden

@@ -221,6 +221,8 @@ func testWideTables(t *testing.T, chromium context.Context) {
 // of which each of this is wrong.
 func testEverything(t *testing.T, chromium context.Context) {
 	parts := append(docsInOrder(), view.Run(hostile()))
+
+	// Counted in the documents: a part that was not drawn is missing on the page alone.
 	tables, pictures := 0, 0
 	for _, d := range parts {
 		for _, block := range d.Blocks {
@@ -232,6 +234,7 @@ func testEverything(t *testing.T, chromium context.Context) {
 			}
 		}
 	}
+
 	var page bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&page, parts...))
 	p := openPage(t, chromium, page.String())
@@ -241,16 +244,19 @@ func testEverything(t *testing.T, chromium context.Context) {
 			for _, complaint := range p.wrong() {
 				t.Errorf("%d pixels, %s: %s", width, scheme, complaint)
 			}
+
 			counted := ask[[]int](p, `['table', 'figure svg'].map(kind => document.querySelectorAll(kind).length)`)
 			if !slices.Equal(counted, []int{tables, pictures}) {
 				t.Errorf("%d tables and pictures, want %d and %d", counted, tables, pictures)
 			}
+
 			paper := ask[string](p, `getComputedStyle(document.body).backgroundColor`)
 			if dark := paper != "rgb(255, 255, 255)"; dark != (scheme == "dark") {
 				t.Errorf("the paper is %s where a reader prefers %s", paper, scheme)
 			}
 		}
 	}
+
 	bad := openPage(t, chromium, `<!doctype html><meta name="viewport" content="width=device-width">
 		<svg></svg><a href="#x">to x</a><svg viewBox="0 0 20 20"><text x="1" y="15">10,000 ms</text></svg>
 		<div style="width: 3000px">wide</div><img src="nowhere.png"><script>console.error("oh"); nothing.at.all</script>`)

@@ -71,17 +71,20 @@ const filteredRows = `(() => {
 // testFilters: a reader chooses with the keyboard alone; what is printed is whole.
 func testFilters(t *testing.T, chromium context.Context) {
 	p := openPage(t, chromium, page(t, manySearches(20)))
+
 	key := func(field, keys string) {
 		t.Helper()
 		sel := fmt.Sprintf(".filters %s", field)
 		testkit.Succeeds(t, chromedp.Do(p.ctx, chromedp.Focus(sel), chromedp.KeyEvent(keys)))
 	}
+
 	shows := func(want string) {
 		t.Helper()
 		if got := ask[string](p, filteredRows); got != want {
 			t.Errorf("%s are shown, want %s", got, want)
 		}
 	}
+
 	for _, width := range []int64{390, 1280} {
 		p.on(width, "light")
 		shows("60 rows, 20 schemes")
@@ -89,6 +92,7 @@ func testFilters(t *testing.T, chromium context.Context) {
 		shows("20 rows, 20 schemes")
 		key(".f0", "lock-7")
 		shows("1 rows, 1 schemes")
+		// The harm of lock-7 is in its program listing, so that no row of one-item is left.
 		key(".f1", "one-i")
 		shows("0 rows, 0 schemes")
 
@@ -106,6 +110,7 @@ func testFilters(t *testing.T, chromium context.Context) {
 
 		key("button", "\r")
 		shows("60 rows, 20 schemes")
+
 		for _, complaint := range p.wrong() {
 			t.Errorf("%d pixels: %s", width, complaint)
 		}

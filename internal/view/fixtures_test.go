@@ -116,10 +116,13 @@ func reproduced() *runs.Run {
 	for i := range all {
 		all[i].Empty = true
 	}
+
 	r := run(1, all[:8], func(point, _ int) float64 { return 300 * float64(1+point%3) })
 	r.Manifest.Config.Points = all
 	r.Manifest.Config.Reproduces = []string{"6-1", "6-2", "6-3"}
 	r.Status = stored.Interrupted
+
+	// Rows 0, 3 and 6 are of watch at 1x1, 5x1 and 5x5; row 7 is of coarse, and the last.
 	r.Rows[0].Warn(result.Unsteady, 0.5, "")
 	r.Rows[3].Warn(result.Unsteady, 0.71, "")
 	r.Rows[6].Warn(result.KeysStay, 0, "read-only replica")
@@ -131,9 +134,11 @@ func reproduced() *runs.Run {
 		NotApplied:   1,
 	}
 	r.Rows[6].Unknown = 3
+
 	r.Rows[7].Status = stored.Interrupted
 	r.Rows[7].Seconds = 2.25
 	r.Rows[7].Audit.Done = false
+
 	low, high := 2.1, 3.4
 	r.Claims = []runs.Claim{
 		{
@@ -163,6 +168,7 @@ func reproduced() *runs.Run {
 			Verdict:   runs.NotDecided,
 		},
 	}
+
 	return r
 }
 
@@ -288,7 +294,7 @@ func open() *runs.Run {
 	return r
 }
 
-// faults are findings of three schemes in two scenarios.
+// faults are findings of three schemes in three scenarios.
 func faults() *findings.FaultTable {
 	f := &findings.FaultTable{
 		Schema:   findings.FaultSchema,
@@ -308,6 +314,7 @@ func faults() *findings.FaultTable {
 			ServerVersion: "7.0.15",
 		},
 	}
+
 	add := func(scenario, subject string, harm verify.Harm, kept verify.KeptOut, why, broken string) {
 		f.Findings = append(f.Findings, findings.Finding{
 			Scenario: scenario,
@@ -319,16 +326,20 @@ func faults() *findings.FaultTable {
 			Broken:   broken,
 		})
 	}
+
+	// Not with add: VerdictOf never says that a scenario does not apply.
 	f.Findings = append(f.Findings, findings.Finding{Scenario: "crash-holding", Subject: "watch",
 		Verdict: verify.NotApplicable, Why: "it takes no lock"})
 	add("crash-holding", "setnx", verify.NoHarm, verify.NeverIn, "the lock has no expiry", "")
 	add("crash-holding", "set-px", verify.NoHarm, verify.LeaseRanOut, "the lock expired", "")
 	f.Findings[len(f.Findings)-1].Leases = 1
+
 	add("pause", "watch", verify.NoHarm, verify.NoLease, "EXEC was aborted", "")
 	add("pause", "setnx", verify.NoHarm, verify.HolderBack, "the holder came back and released", "")
 	add("pause", "set-px", verify.SoldTwice, verify.LeaseRanOut,
 		"the holder wrote after its lock had expired", "notices loss")
 	f.Findings[len(f.Findings)-1].Leases = 1.5
+
 	for i, s := range f.Subjects {
 		add("failover", s, verify.PurchasesGone, verify.AtOnce, "purchases were acknowledged, and lost", "")
 		last := &f.Findings[len(f.Findings)-1]

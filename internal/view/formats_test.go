@@ -22,10 +22,12 @@ func TestCSV(t *testing.T) {
 	var b bytes.Buffer
 	named := []view.NamedRun{{Name: "book", Run: reproduced()}, {Name: "open", Run: open()}}
 	testkit.Succeeds(t, view.CSV(&b, named...))
+
 	records, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(records) != 1+8+2 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
+
 	line := func(i int) map[string]string {
 		cells := map[string]string{}
 		for c, name := range records[0] {
@@ -33,6 +35,7 @@ func TestCSV(t *testing.T) {
 		}
 		return cells
 	}
+
 	for i, want := range map[int]map[string]string{
 		6: {
 			"run":                  "book",
@@ -65,12 +68,15 @@ func TestCSV(t *testing.T) {
 			}
 		}
 	}
+
+	// What came later stands behind the metrics, so that scripts may count on the columns.
 	metrics := runs.Metrics()
 	first := slices.Index(records[0], metrics[0].Name)
 	later := []string{"arrivals", "on_server", "markets"}
 	if rest := records[0][first+len(metrics):]; !slices.Equal(rest, later) {
 		t.Errorf("behind the metrics stand %q", rest)
 	}
+
 	for i, m := range metrics {
 		column := first + i
 		text, want := records[1][column], m.Of(&named[0].Run.Rows[0])
@@ -93,14 +99,17 @@ func TestGobench(t *testing.T) {
 	hot.Strategy, hot.Hot, hot.HoldMS = "fine:set-px:ttl=500ms", 1, 0.5
 	run.Rows = append(run.Rows, row(hot, 1, 100))
 	run.Rows[0].Bought = 0
+
 	var b bytes.Buffer
 	testkit.Succeeds(t, view.Gobench(&b, run))
+
 	for _, comment := range []string{"# watch 1x1, trial 1, bought nothing", "# watch 5x5, trial 1, failed its audit",
 		"# coarse 5x5, trial 1, not complete"} {
 		if !strings.Contains(b.String(), comment+"\n") {
 			t.Errorf("%q is not in\n%s", comment, b.String())
 		}
 	}
+
 	found := map[string]*benchfmt.Result{}
 	units := 0
 	for reader := benchfmt.NewReader(&b, "run"); reader.Scan(); {
@@ -113,9 +122,11 @@ func TestGobench(t *testing.T) {
 			t.Error(r)
 		}
 	}
+
 	if len(found) != 5+2+1 || units != 1 {
 		t.Errorf("%d rows and %d units: %v", len(found), units, found)
 	}
+
 	r := found["Purchase/strategy=coarse/mix=1x1-2"]
 	if r == nil || found["Purchase/strategy=fine/mix=5x5/arrivals=constant/rate=1000-2"] == nil ||
 		found["Purchase/strategy=fine:set-px:ttl=500ms/mix=0x5/hot=1/hold=0.5ms-2"] == nil {
@@ -124,6 +135,8 @@ func TestGobench(t *testing.T) {
 	if r.GetConfig("server") != "redis 7.0.15" || r.GetConfig("goos") != "linux" || r.Iters != 6000 {
 		t.Errorf("%+v", r)
 	}
+
+	// The reader turns ns into seconds: what is written as ns/op is found as sec/op.
 	for unit, want := range map[string]float64{
 		"sec/op":         10. / 6000,
 		"purchases/s":    600,

@@ -394,6 +394,8 @@ func TestEachPartOfTheStateMatters(t *testing.T) {
 			if got, _, err := endsOf(t, test.script, b, ""); err != nil || differ(want, got) != "" {
 				t.Errorf("with the whole state: %v, differs in %q", err, differ(want, got))
 			}
+
+			// Without the part a search fails, or misses an end: both show that it matters.
 			if got, _, err := endsOf(t, test.script, b, part); err == nil && differ(want, got) == "" {
 				t.Errorf("%d ends without it, as with it: %q", len(got), slices.Sorted(maps.Keys(got)))
 			}

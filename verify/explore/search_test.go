@@ -324,7 +324,9 @@ func TestNothingIsConcluded(t *testing.T) {
 	}
 	defer listener.Close()
 
+	// Counted across the schedules, so that one program does not do the same in each.
 	runs := 0
+
 	asks := func(command ...any) Program {
 		return one(connected(func(ctx context.Context, conn *redisconn.Conn) string {
 			return fmt.Sprint(conn.Do(ctx, command...).Err())
