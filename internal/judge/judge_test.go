@@ -92,7 +92,7 @@ type adapted struct {
 	ttl         time.Duration // 0: the lock has no lease
 	name, token string        // of the lock that it has, or asks for
 	releases    int           // so far
-	stuck       bool          // each acquisition waits for good
+	stuck       bool          // each acquisition waits for good, or is an error
 }
 
 // answer does what a request asks for, and returns the answer.
@@ -125,6 +125,9 @@ func (l *adapted) answer(ctx context.Context, request []string) string {
 
 // acquire takes the lock, however long that takes.
 func (l *adapted) acquire(ctx context.Context, name string) string {
+	if l.stuck && l.kind == "fails" {
+		return "error it takes no more locks"
+	}
 	if l.stuck {
 		time.Sleep(time.Hour)
 	}
@@ -168,7 +171,7 @@ func (l *adapted) release(ctx context.Context) (int64, error) {
 		l.rdb.Persist(ctx, l.name)
 		return 1, nil
 	case "compare", "clock getset", "clock time", "clock token", "polls seldom", "says one",
-		"tells", "stuck", "lost at first", "lost":
+		"tells", "stuck", "fails", "lost at first", "lost":
 		compareAndDelete := redis.NewScript(
 			`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
 		return compareAndDelete.Run(ctx, l.rdb, []string{l.name}, l.token).Int64()
@@ -178,7 +181,7 @@ func (l *adapted) release(ctx context.Context) (int64, error) {
 
 // afterRelease is the answer after a release that has freed so many locks.
 func (l *adapted) afterRelease(freed int64, err error) string {
-	if err != nil && l.kind == "stuck" { // it forgets to give its mutex back
+	if err != nil && (l.kind == "stuck" || l.kind == "fails") { // it forgets to give its mutex back
 		l.stuck = true
 	}
 

@@ -83,7 +83,8 @@ func TestRenewingLocksHaveVerdicts(t *testing.T) {
 func TestWhatAFaultLeavesInAProgram(t *testing.T) {
 	t.Parallel()
 	const token = "x5/any/lock/d1.d1.d1.d1.d1.d1.d2.d2.lose-reply2.d2.d2"
-	for kind, harm := range map[string]verify.Harm{"stuck": verify.NoLongerLocks, "compare": ""} {
+	harms := map[string]verify.Harm{"stuck": verify.NoLongerLocks, "fails": verify.NoLongerLocks, "compare": ""}
+	for kind, harm := range harms {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
