@@ -47,6 +47,10 @@ func TestStrategiesConform(t *testing.T) {
 // TestStrategiesConformOnACluster: each market is on the master of its slot.
 func TestStrategiesConformOnACluster(t *testing.T) {
 	t.Parallel()
+	if !testkit.Long() {
+		t.Skip("every strategy once more, on a cluster: set MARKETSIM_LONG")
+	}
+
 	conform(t, serverstest.Cluster(t).Server)
 }
 

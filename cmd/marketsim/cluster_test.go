@@ -16,6 +16,10 @@ import (
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.
 func TestOnYourCluster(t *testing.T) {
 	t.Parallel()
+	if !testkit.Long() {
+		t.Skip("starts a cluster, and runs each command on it: set MARKETSIM_LONG")
+	}
+
 	on := yourCluster{serverstest.Cluster(t)}
 	t.Run("Markets", on.markets)
 	t.Run("Sweep", on.sweep)
