@@ -169,6 +169,7 @@ func (h *rehearsal) note(cmd string, _ []string) {
 func copyTo(m *miniredis.Miniredis, s *Server) bool {
 	m.FlushAll()
 	m.ClockTTL(true) // from now on: the last schedule had another clock
+
 	for _, n := range s.used() {
 		from := s.redis.DB(n)
 		to := m.DB(n)

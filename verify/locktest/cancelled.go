@@ -120,6 +120,7 @@ func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
 		})
 		return sum
 	}
+
 	p.Each((*wire.Proxy).HoldReplies)
 	before := replies()
 	h.Deliver()
