@@ -102,7 +102,7 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 		`while read -r x; do printf 'acquired\r'; done`:                       `it has said "acquired\r`,
 		`while read -r x; do head -c 70000 /dev/zero | tr '\0' a; echo; done`: "said a line of more than 64 KB",
 	} {
-		marketsim(t, "judge", "--within", "30s", "--", "sh", "-c", script).exits(t, exitUsage).says(t, says)
+		marketsim(t, "judge", "--within", "8s", "--", "sh", "-c", script).exits(t, exitUsage).says(t, says)
 	}
 }
 

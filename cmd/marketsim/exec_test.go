@@ -90,6 +90,7 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 
 // TestExec: programs are rows, in which what cannot be seen of them is empty.
 func TestExec(t *testing.T) {
+	t.Parallel()
 	adapters := testkit.Must(filepath.Abs("../../verify/judge/adapters/purchase"))(t)
 	t.Run("python", func(t *testing.T) {
 		py := executed(t, []string{"/usr/bin/python3", "-c", "import redis"}, "/usr/bin/python3",

@@ -56,6 +56,7 @@ func TestInterrupted(t *testing.T) {
 // lives on and reads nothing, as less does, and the pipe is full, so that each write
 // waits. The market is removed all the same.
 func TestInterruptedInAPipe(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(t *testing.T, read, write *os.File){
 		"ended": func(_ *testing.T, read, _ *os.File) { read.Close() }, "full": fill,
 	} {

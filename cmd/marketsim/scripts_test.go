@@ -69,9 +69,9 @@ func TestScripts(t *testing.T) {
 	right, _ := copied(t)
 	old, now, dir := luaFile(t, right), luaFile(t, right+"-- new\n"), filepath.Join(t.TempDir(), "out")
 	args := []string{"compare", "script:old", "script:new", "--script", "old=" + old, "--script", "new=" + now,
-		"--trials", "9", "--mix", "1x1", "--out", dir}
+		"--trials", "9", "--mix", "1x1", "--duration", "30ms", "--warmup", "0s", "--out", dir}
 	sum := sha256.Sum256([]byte(right))
-	o := marketsim(t, short(args...)...).exits(t, exitFine).says(t,
+	o := marketsim(t, args...).exits(t, exitFine).says(t,
 		"Compared: script:old", "SHA-256", hex.EncodeToString(sum[:]), "9 rounds of 3 rows")
 
 	run := parse(t, read(t, filepath.Join(dir, runFile)))

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("NODE_PATH") == "" { // for all programs in Node.js: Debian's packages are there
 		_ = os.Setenv("NODE_PATH", "/usr/share/nodejs")
 	}
-	testkit.MaxParallel(4) // they mostly wait
+	testkit.MaxParallel(8) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 

@@ -19,7 +19,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.StartJavaQuickly()
-	testkit.MaxParallel(16) // they mostly wait
+	parallel := 40 // they mostly wait
+	if testkit.Raced {
+		parallel = 16 // the detector makes each of them slow, and sessions do not wait for that
+	}
+	testkit.MaxParallel(parallel)
 	testkit.VerifyNoLeaks(m)
 }
 
