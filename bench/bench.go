@@ -24,9 +24,8 @@
 //     in the background.
 //
 // The loaded end and the end without load each have a limit, made of the strategy's own
-// time-outs. An
-// interrupt, or a server that is gone, skips the loaded end, and the row says how many
-// operations had not ended then.
+// time-outs. An interrupt, or a server that is gone, skips the loaded end, and the row says
+// how many operations had not ended then.
 //
 // In an open loop orders fall due at times fixed beforehand, whether or not a buyer is
 // free. The rate reached and the backlog are as of the end of T. An order that fell due
@@ -41,7 +40,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"time"
 
@@ -101,11 +99,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	// Without keys the row has some of its own, so that runs beside each other do not meet.
 	keys := o.Keys
 	if keys == (market.Keys{}) {
-		prefix := "marketsim:{" + rand.Text() + "}:"
-		if o.Load.Markets > 1 { // each has braces of its own
-			prefix = "marketsim:" + rand.Text() + ":"
-		}
-		keys, err = market.NewKeys(prefix)
+		keys, err = load.OwnKeys(o.Load.Markets)
 		if err != nil {
 			return row, err
 		}

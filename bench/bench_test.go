@@ -96,6 +96,7 @@ func writeConfig(tb testing.TB, w io.Writer, server *backend.Server) {
 func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, p result.Point) {
 	b.StopTimer()
 	b.ResetTimer()
+
 	ctx, subject := subjects.Limited(b.Context(), timed(b, spec, p.Mix.Sellers+p.Mix.Buyers), b.N)
 	row, err := load.Measure(ctx, p, load.Options{
 		Subject: subject, Duration: 24 * time.Hour, Seed: load.DefaultSeed,
@@ -105,6 +106,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, p resu
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	switch {
 	case row.Bought != int64(b.N):
 		b.Fatalf("%d purchases made, want %d: %v", row.Bought, b.N, row.Warnings)
@@ -115,6 +117,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, p resu
 		b.Logf("as expected, the audit of %d purchases found %d items and %d accounts wrong",
 			row.Bought, row.Audit.ItemProblems, row.Audit.MoneyProblems)
 	}
+
 	for _, v := range view.BenchmarkValues(&row) {
 		b.ReportMetric(v.Value, v.Unit)
 	}

@@ -48,10 +48,12 @@ func BenchmarkLock(b *testing.B) {
 			b.Logf("lock %s is left out: it needs a newer server", kind.Name)
 			continue
 		}
+
 		servers, masters, ok := serversFor(b, kind)
 		if !ok {
 			continue
 		}
+
 		for _, key := range []string{"own", "one"} {
 			for _, workers := range []int{1, 10, 50} {
 				b.Run(fmt.Sprintf("lock=%s/key=%s/workers=%d", kind.Name, key, workers), func(b *testing.B) {
@@ -144,6 +146,7 @@ func (c *competitor) operate(b *testing.B) {
 	if err == nil {
 		err = lease.Release(context.Background())
 	}
+
 	if errors.Is(err, lock.ErrLost) && !c.locker.Promises().Exclusive {
 		c.lost++ // as its doc comment says
 		err = nil
@@ -152,6 +155,7 @@ func (c *competitor) operate(b *testing.B) {
 		b.Error(err)
 		return
 	}
+
 	c.count++
 	_ = c.waits.RecordValue(time.Since(start).Microseconds())
 }
@@ -166,11 +170,14 @@ func (l *lockLoad) open(b *testing.B, process *lock.ProcessState, i int) *compet
 			params["poll"] = time.Millisecond.String()
 		}
 	}
+
+	// All workers have these servers: the first to be opened adds them.
 	for _, target := range l.masters {
 		dial := l.dialer(target)
 		l.servers.Masters = append(l.servers.Masters, lock.Master{NewClient: dial, Background: dial})
 	}
 	l.masters = nil
+
 	locker, err := l.kind.New(lock.Env{
 		Redis:     conn,
 		NewClient: l.dial,
@@ -182,10 +189,12 @@ func (l *lockLoad) open(b *testing.B, process *lock.ProcessState, i int) *compet
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	name := "contended"
 	if l.own {
 		name = fmt.Sprint("own-", i)
 	}
+
 	return &competitor{locker: locker, name: name, waits: hdrhistogram.New(1, 60_000_000, 3)}
 }
 
@@ -256,9 +265,11 @@ func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone re
 		counts = append(counts, c.count)
 		lost += c.lost
 	}
+
 	if !l.kind.Promises.Exclusive {
 		b.ReportMetric(float64(lost)/float64(b.N), "lost/op")
 	}
+
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 	b.ReportMetric(float64(all.ValueAtQuantile(99))/1000, "p99-ms")
 	if l.kind.Needs.InRedis() {
@@ -267,6 +278,7 @@ func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone re
 		b.ReportMetric(float64(traffic.RoundTrips)/n, "trips/op")
 		b.ReportMetric(max(0, float64(traffic.Commands)/n-float64(alone.Commands)), "waiting/op")
 	}
+
 	if len(workers) > 1 {
 		row := result.Row{PerBuyer: counts}
 		share := float64(sum(counts)) / float64(len(counts))

@@ -29,6 +29,8 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	}
 	a.judgeItems(ledgers)
 
+	// After the items: by where they lie, judgeItems has settled which purchases of unknown outcome
+	// moved coins.
 	if err := r.readFunds(ctx, a.judgeAccount); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read accounts: %w", keys.Prefix(), err)
 	}
@@ -39,7 +41,7 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 // applied. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
-	a.described = int64(o.Accounts)
+	a.described = int64(o.Accounts) // each has one problem at most
 
 	for id := UserID(1); id <= UserID(o.Accounts); id++ {
 		var gone error
@@ -99,7 +101,8 @@ type auditor struct {
 }
 
 // newAuditor sums up what all workers were told for certain: what each account should have gained,
-// who minted which batch, and to whom each item came. The market is then compared with that.
+// and who minted which batch. The market is then compared with that. The ledgers name only
+// accounts of the opening, and batches whose first item is 1 more than a multiple of BatchSize.
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
 		opening:   o,
@@ -160,7 +163,8 @@ func (a *auditor) look(f found) {
 	}
 
 	// Seen for the first time, an item is only noted: whether it may lie there is judged when all
-	// were seen.
+	// were seen. The cases stand in this order because an id without a minter may have no place in
+	// found.
 	switch id := f.item; {
 	case f.damage != "":
 		a.itemProblem(NoItem, 0, "%s", f.damage)
@@ -184,7 +188,8 @@ func (a *auditor) look(f found) {
 	}
 }
 
-// settleMints forgets the batches of unknown outcome of which no item was found.
+// settleMints forgets the batches of unknown outcome of which no item was found. If
+// one was found, the whole batch was minted.
 func (a *auditor) settleMints(ledgers []*Ledger) {
 	found := func(p place) bool { return p != 0 }
 	for _, l := range ledgers {
@@ -198,7 +203,7 @@ func (a *auditor) settleMints(ledgers []*Ledger) {
 
 // judgeItems compares where each item lies with where its trades lead.
 func (a *auditor) judgeItems(ledgers []*Ledger) {
-	a.settleMints(ledgers)
+	a.settleMints(ledgers) // first: from here on an item of such a batch was never minted
 	trades := a.appliedTrades(ledgers)
 	unsure := a.unsureTrades(ledgers)
 
@@ -312,7 +317,7 @@ func (a *auditor) settle(unsure []trade) {
 }
 
 // leads reports whether the item's way leads to where it lies with n of the
-// operations, and books these if it does.
+// operations, and books these if it does. If it does not, came is as it was before.
 func (a *auditor) leads(unsure []trade, n int) bool {
 	if n == 0 {
 		return len(a.came) == 0

@@ -200,14 +200,18 @@ func TestAuditFindsDamage(t *testing.T) {
 				w.lists(2, 30, nil)
 				w.buys(1, 30, nil)
 				d.do(w)
+
 				v := w.audit()
 				if v.ItemProblems != d.items || v.MoneyProblems != d.money || v.OK() != (d.items+d.money == 0) {
 					t.Errorf("found %d items and %d accounts, want %d and %d: %q",
 						v.ItemProblems, v.MoneyProblems, d.items, d.money, v.Problems)
 				}
+
 				if !strings.Contains(fmt.Sprint(v.Problems), d.says) {
 					t.Errorf("it says %q and not %q", v.Problems, d.says)
 				}
+
+				// Of items and of accounts, ten each at most are described.
 				if len(v.Problems) > 20 {
 					t.Errorf("it describes %d problems", len(v.Problems))
 				}
@@ -243,21 +247,26 @@ func TestAuditOfManyItemsIsQuickAndSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes some seconds")
 	}
+
 	w := newWorld(t, testkit.Local(t))
 	for minted := 2 * market.BatchSize; minted < manyItems; minted += market.BatchSize {
 		w.mintAndListHalf()
 	}
+
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	v := w.audit()
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
+
 	t.Logf("audited %d items in %s, the heap grew by %d MiB to %d MiB", v.Items, took.Round(time.Millisecond),
 		(int64(after.HeapSys)-int64(before.HeapSys))>>20, after.HeapSys>>20)
+
 	if !v.OK() || v.Items != manyItems {
 		t.Errorf("%d of %d items are sound: %q", v.Items, manyItems, v.Problems)
 	}
+
 	// The whole heap, because the audit may reuse what was grown before it.
 	if took > auditTime || after.HeapSys > auditMemory {
 		t.Errorf("it took %s and a heap of %d MiB; at most %s and %d MiB are allowed",
@@ -271,6 +280,7 @@ func (w *world) mintAndListHalf() {
 	first, err := marketstore.Mint(w.ctx, w.conn, w.keys, 1)
 	w.must(err)
 	w.ledger.Minted(first, 1, nil)
+
 	var listed []redis.Z
 	var moved []any
 	for item := first; item < first+market.BatchSize; item += 2 {
@@ -278,6 +288,7 @@ func (w *world) mintAndListHalf() {
 		moved = append(moved, int64(item))
 		w.ledger.Listed(market.Listing{Item: item, Seller: 1, Price: 30}, nil)
 	}
+
 	w.must(w.conn.ZAdd(w.ctx, w.keys.Market(), listed...).Err())
 	w.must(w.conn.SRem(w.ctx, w.keys.Inventory(1), moved...).Err())
 }

@@ -17,6 +17,7 @@ func TestNewKeysRefusesAPrefixThatCouldMatchOthers(t *testing.T) {
 			t.Errorf("NewKeys(%.50q): %v, want %v", prefix, err, market.ErrPrefix)
 		}
 	}
+
 	for _, prefix := range []string{"a:", "a:b:", "marketsim:{7f3a}:", "é:", strings.Repeat("a", 250) + ":"} {
 		if k, err := market.NewKeys(prefix); err != nil || k.Prefix() != prefix {
 			t.Errorf("NewKeys(%q) has prefix %q, %v", prefix, k.Prefix(), err)

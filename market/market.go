@@ -70,7 +70,7 @@ type Purchaser interface {
 // A ClientEnv is what every client of a market has, whatever it does there: a [Worker], and
 // what strategies and locks are opened with.
 type ClientEnv struct {
-	Number int // of the worker, from 0, among those that share its market
+	Number int // of the worker, from 0, among all of a row, or of a test
 	// Dial connects to the market's server, whatever network and address it is given, and
 	// has logged in there: client libraries take it as their dialer, with any other
 	// options, and need neither address nor password. Whoever tests the client holds
@@ -102,7 +102,8 @@ type Worker struct {
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
 // For makes the Purchaser of a worker that is done when the closer, which is
-// never nil, is closed.
+// never nil, is closed: that ends the worker's context, and then closes what open returned.
+// On an error it has done so itself, and returns no closer.
 func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
 	ctx, end := context.WithCancel(ctx)
 	purchaser, closer, err := open(ctx, w)
@@ -113,6 +114,7 @@ func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error
 		}
 		return closer.Close()
 	})
+
 	if err != nil {
 		return nil, nil, errors.Join(err, life.Close())
 	}

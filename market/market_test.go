@@ -27,6 +27,7 @@ func TestAWorkersLifeEndsBeforeItIsClosed(t *testing.T) {
 				return nil
 			}), failure
 		})
+
 		_, life, err := open.For(t.Context(), market.Worker{})
 		if err == nil {
 			err = life.Close()
@@ -35,6 +36,7 @@ func TestAWorkersLifeEndsBeforeItIsClosed(t *testing.T) {
 			t.Errorf("opened with %v, it returned %v and was closed %d times", failure, err, closed)
 		}
 	}
+
 	open := market.Open(func(context.Context, market.Worker) (market.Purchaser, io.Closer, error) { return nil, nil, nil })
 	_, life, err := open.For(t.Context(), market.Worker{})
 	if err != nil || life.Close() != nil {

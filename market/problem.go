@@ -7,8 +7,11 @@ import (
 
 // What the auditor says of an item or an account that is not as it should be.
 
-// describeWay says what is wrong with an item whose trades do not lead to where it lies.
+// describeWay says what is wrong with an item whose trades do not lead to where it lies. In
+// came are the counts of its trades and its minter, without where it lies.
 func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
+	// A listing with a count below 0 was left too often, which describeSale tells. A spot with one
+	// above 0 is where the item should still lie; without any that is with its minter.
 	should := spot{place: a.minter(id)}
 	for _, t := range trades {
 		from, to := t.way()
@@ -66,7 +69,8 @@ func differs(funds, expected int64) ProblemKind {
 	return TooFew
 }
 
-// itemProblem counts one problem for each item.
+// itemProblem counts one problem for each item: the first that is found. An id below
+// 1 is no item's, and each of its problems counts.
 func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args ...any) {
 	if id > 0 && a.bad[id] {
 		return

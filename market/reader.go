@@ -61,7 +61,8 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 	return cmp.Or(listings.Err(), ctx.Err())
 }
 
-// readFunds calls see with the coins in each account, or why they are not readable there.
+// readFunds calls see with the coins in each account, or why they are not readable there:
+// redis.Nil if the account, or its field, is gone.
 func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) error {
 	for first := 1; first <= r.accounts; first += chunk {
 		var replies []redis.Cmder
@@ -71,7 +72,7 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 			}
 			return nil
 		})
-		if err != nil && err != redis.Nil {
+		if err != nil && err != redis.Nil { // with redis.Nil each reply says what became of it
 			return err
 		}
 

@@ -29,6 +29,8 @@ func TestSnapshotIsNotTorn(t *testing.T) {
 		conn, err := redisconn.To(s.Target.Through(proxy.Addr())).Dial(w.ctx)
 		w.must(err)
 		defer conn.Close()
+
+		// The inventories have been read when the listings are asked for: item 7 moves in between.
 		trap := proxy.Hold(wire.Match{Command: "zscan"})
 		type result struct {
 			market.Snapshot
@@ -39,15 +41,18 @@ func TestSnapshotIsNotTorn(t *testing.T) {
 			s, err := market.ReadSnapshot(w.ctx, conn, w.keys, 3)
 			read <- result{s, err}
 		}()
+
 		select {
 		case <-trap.Reached():
 		case <-time.After(time.Minute):
 			t.Error("the market's listings are not read")
 		}
+
 		w.lists(7, 40, nil)
 		trap.Open()
 		r := <-read
 		w.must(r.error)
+
 		_, offered := r.Listings[market.Member(7, 1)]
 		if owned := r.Inventory[1][7]; owned == offered {
 			t.Errorf("item 7 is in the inventory: %t, on the market: %t", owned, offered)

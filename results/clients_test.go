@@ -43,12 +43,14 @@ type client struct {
 	do   func(t *testing.T, addr, what string) (version, told string)
 }
 
+// clients are those that TestClients tries, in the order of its table in docs/clients.md.
 func clients() []client {
 	const (
 		python = "/usr/bin/python3" // Debian's, which has Debian's redis-py
 		// phpredis may connect again and wait there for the lost reply, for 60 s.
 		php = "php -d default_socket_timeout=3"
 	)
+
 	return []client{
 		{"go-redis Client", goClient(redis.Options{})},
 		{"go-redis Client, MaxRetries -1", goClient(redis.Options{MaxRetries: -1})},
@@ -145,25 +147,32 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 	if what == buy {
 		key, command = "coins", "exec"
 	}
+
 	const start = 1000
 	testkit.Succeeds(t, w.direct.Set(ctx, key, start, 0).Err())
+
 	p := testkit.Must(wire.StartRedis(w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS))(t)
 	defer p.Close()
 	var traps []*wire.Trap
 	for i := range lost {
 		traps = append(traps, p.LoseReply(wire.Match{Command: command, Nth: i + 1}))
 	}
+
 	version, told := c.do(t, p.Addr(), what)
+
+	// What it was told says nothing if every reply arrived.
 	select {
 	case <-traps[0].Reached():
 	default:
 		t.Fatalf("no reply to %s was lost; it was told %q", command, told)
 	}
+
 	now := testkit.Must(w.direct.Get(ctx, key).Int())(t)
 	times := now - start
 	if what == buy {
 		times = (start - now) / price
 	}
+
 	executed := strconv.Itoa(times) + " times"
 	if times == 1 {
 		executed = "once"
@@ -180,15 +189,19 @@ func program(interpreter, file string, options ...string) func(t *testing.T, add
 		if _, err := exec.LookPath(words[0]); err != nil {
 			testkit.Require(t, "clients", err.Error())
 		}
+
 		host, port, err := net.SplitHostPort(addr)
 		testkit.Succeeds(t, err)
+
 		// None waits for as long, on a busy machine too.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
+
 		words = append(words, "../docs/clients/"+file, host, port, what)
 		cmd := exec.CommandContext(ctx, words[0], append(words[1:], options...)...)
 		cmd.Env = append(os.Environ(), "NODE_PATH=/usr/share/nodejs") // where Debian has node-redis
 		said, err := cmd.Output()
+
 		lines := strings.Split(string(said), "\n")
 		switch failed := (*exec.ExitError)(nil); {
 		case ctx.Err() != nil:
@@ -236,6 +249,7 @@ func doInGo(ctx context.Context, rdb redis.UniversalClient, what string) error {
 	if what == count {
 		return rdb.IncrBy(ctx, "n", 1).Err()
 	}
+
 	pay := func(tx *redis.Tx) error {
 		coins, err := tx.Get(ctx, "coins").Int()
 		if err != nil {
@@ -246,6 +260,7 @@ func doInGo(ctx context.Context, rdb redis.UniversalClient, what string) error {
 		})
 		return err
 	}
+
 	for {
 		err := rdb.Watch(ctx, pay, "coins")
 		if !errors.Is(err, redis.TxFailedErr) {
@@ -271,6 +286,7 @@ func goTold(err error) string {
 func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), serverstest.Cluster(t)
+
 	const key = "{m}:n"
 	open := func(redirects int) *redis.ClusterClient {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
@@ -280,18 +296,23 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 		testkit.Succeeds(t, rdb.IncrBy(ctx, key, 1).Err()) // it knows the slots from here on
 		return rdb
 	}
+
 	// One asks nothing meanwhile: who is told ASK reads the slots anew in the
 	// background, and may be in time.
 	follows, stays, asksNothing := open(0), open(-1), open(-1)
 	end := moveSlot(t, c, key)
+
 	for range 3 {
 		if err := stays.Incr(ctx, key).Err(); err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
 			t.Errorf("MaxRedirects -1, while the slot moves: %v; want ASK", err)
 		}
 	}
+
+	// The three clients have added 3 before, and what was refused added nothing.
 	if n, err := follows.Incr(ctx, key).Result(); n != 4 || err != nil {
 		t.Errorf("the default, while the slot moves: %d, %v; want 4", n, err)
 	}
+
 	end()
 	err := asksNothing.Incr(ctx, key).Err()
 	tries, began := 1, time.Now()
@@ -299,6 +320,7 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		err = asksNothing.Incr(ctx, key).Err()
 	}
+
 	t.Logf("MaxRedirects -1, once the slot has moved: served at try %d, after %s", tries, time.Since(began))
 	if n, again := asksNothing.Get(ctx, key).Int(); tries == 1 || err != nil || n != 5 || again != nil {
 		t.Errorf("served at try %d: %v; then it is %d, %v; want one MOVED at least, and 5", tries, err, n, again)
@@ -315,16 +337,19 @@ func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {
 	if to.Addr == from.Addr {
 		to = masters[1]
 	}
+
 	do := func(node redisconn.Target, args ...any) string {
 		conn := testkit.Must(redisconn.To(node).Dial(t.Context()))(t)
 		defer conn.Close()
 		return testkit.Must(conn.Do(t.Context(), args...).Text())(t)
 	}
+
 	id := do(to, "cluster", "myid")
 	do(to, "cluster", "setslot", slot, "importing", do(from, "cluster", "myid"))
 	do(from, "cluster", "setslot", slot, "migrating", id)
 	host, port, _ := net.SplitHostPort(to.Addr)
 	do(from, "migrate", host, port, key, 0, time.Minute.Milliseconds(), "auth", to.Password)
+
 	return func() {
 		for _, node := range []redisconn.Target{to, from} { // in this order there is a master at all times
 			do(node, "cluster", "setslot", slot, "node", id)

@@ -44,11 +44,13 @@ func TestExploredInPages(t *testing.T) {
 	all, masters := readExplored(t, "explored/explored.json"), readExplored(t, "explored/redlock.json")
 	givenUp := readExplored(t, "explored/cancel.json")
 	twice := readExplored(t, "explored/two-faults.json")
+
 	for _, e := range slices.Concat(all, masters, givenUp, twice) {
 		if e.Broken != "" { // docs/explored.md says that there is none
 			t.Errorf("%s in %s breaks %q", e.Scheme, e.Program, e.Broken)
 		}
 	}
+
 	late := func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
 	inPage(t, "../docs/explored.md", "explored: safe", safeSchemes(all))
 	inPage(t, "../docs/explored.md", "explored: table", folded(
@@ -57,13 +59,16 @@ func TestExploredInPages(t *testing.T) {
 	inPage(t, "../docs/explored.md", "explored: cancel", cancelled(givenUp))
 	inPage(t, "../docs/explored.md", "explored: two-faults", folded(withTwoFaults(twice), exploredTable(twice)))
 	inPage(t, "../docs/explored.md", "explored: late", folded("The schedule, request by request", replayed(t, all, late)))
+
 	inPage(t, "../docs/faults.md", "explored: schemes", folded("Each scheme, with its harms and its bounds", schemes(all)))
 	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
+
 	inPage(t, "../docs/redlock.md", "explored: redlock", exploredTable(masters))
 	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
 		is := func(e findings.Exploration) bool { return strings.Join(e.Of, ",") == of }
 		inPage(t, "../docs/redlock.md", "explored: "+of, replayed(t, masters, is))
 	}
+
 	figures := view.Schedules(&findings.Explorations{Searches: all})
 	i := slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "set-px" })
 	var picture bytes.Buffer
@@ -112,9 +117,12 @@ func replayed(t *testing.T, all []findings.Exploration, is func(findings.Explora
 func exploredTable(all []findings.Exploration) string {
 	var b strings.Builder
 	table := view.ExploredTable(all)
+
 	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+
 	line(table.Headings)
 	line(slices.Repeat([]string{"---"}, len(table.Headings)))
+
 	for _, row := range table.Rows {
 		var cells []string
 		for _, cell := range row {
@@ -215,6 +223,7 @@ func withTwoFaults(all []findings.Exploration) string {
 			stopped++
 		}
 	}
+
 	return fmt.Sprintf("Nothing in %d searches, which ended after %s schedules; harm in %d; "+
 		"nothing in %d until their time was over; %d not run yet",
 		ended, view.Number(float64(schedules), runs.Plain), harmed, stopped, notRun)
@@ -288,6 +297,7 @@ func leastHarmed(faults *findings.FaultTable) string {
 func afterUnknown(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | what the holder does | found |\n|:--|:--|:--|\n")
+
 	for _, way := range [][2]string{
 		{"set-px:after-unknown=release", `releases, as a "finally" does`},
 		{"set-px", "leaves the lock to its lease of 4 s: the write may be later still"},
@@ -311,10 +321,13 @@ func afterUnknown(all []findings.Exploration) string {
 func schemes(all []findings.Exploration) string {
 	var b strings.Builder
 	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")
+
 	for i, e := range all {
+		// The searches of a scheme follow each other: the first of them makes its line.
 		if i > 0 && all[i-1].Scheme == e.Scheme {
 			continue
 		}
+
 		var harms, nothing []string
 		for _, e := range all[i:] {
 			bounds := fmt.Sprintf("(%s, %d)", e.WithinPreemptions(), e.Faults)
@@ -326,6 +339,7 @@ func schemes(all []findings.Exploration) string {
 				nothing = append(nothing, fmt.Sprintf("%s %s: %d", e.Program, bounds, e.Schedules))
 			}
 		}
+
 		if e.Why != "" {
 			nothing = []string{e.Found()}
 		}

@@ -43,17 +43,20 @@ func TestFeaturesAreObserved(t *testing.T) {
 	rows := testkit.Must(csv.NewReader(strings.NewReader(results.FeaturesCSV)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
 	rows = rows[1:]
+
 	after := [][]string{header}
 	for _, k := range catalogue.Full().Locks {
 		i := slices.IndexFunc(rows, func(row []string) bool { return row[0] == k.Name })
 		if i < 0 { // TestEachLockHasALine tells
 			continue
 		}
+
 		row := slices.Clone(rows[i])
 		t.Run(k.Name, func(t *testing.T) { row[2], row[4] = enters(t, k) })
 		row[6], row[8] = ownerDeletes(faults, k.Name), expires(faults, k.Name)
 		after = append(after, row)
 	}
+
 	var b bytes.Buffer
 	testkit.Succeeds(t, csv.NewWriter(&b).WriteAll(after))
 	rewrite(t, "features.csv", before, b.String())
@@ -68,6 +71,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	}
 	testkit.Succeeds(t, err)
 	t.Cleanup(func() { _ = started.Close() })
+
 	s := testkit.Embedded(t)
 	dial := func(context.Context) (*redis.Client, error) { return testkit.Dial(t, s).Client, nil }
 	env := lock.Env{
@@ -79,10 +83,12 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 			Masters: servers.Dialers(started.Masters), ZooKeeper: started.ZooKeeper, Etcd: started.Etcd,
 		}.ForLocks(connect.Counters{}),
 	}
+
 	l := testkit.Must(k.New(env))(t)
 	if c, ok := l.(io.Closer); ok {
 		t.Cleanup(func() { _ = c.Close() })
 	}
+
 	twice := func(name string, take func(string) (*lock.Lease, error)) string {
 		first := testkit.Must(take(name))(t)
 		second, err := take(name)
@@ -92,6 +98,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 		_ = first.Release(t.Context())
 		return yesOrNo(err == nil)
 	}
+
 	reading = "-"
 	if shared, ok := l.(lock.SharedLocker); ok {
 		reading = twice("read", func(name string) (*lock.Lease, error) { return shared.AcquireShared(t.Context(), name) })
@@ -107,6 +114,7 @@ func ownerDeletes(faults *findings.FaultTable, subject string) string {
 		if sc.Promise != "owner-only release" && sc.Name != "lost-release" && sc.Name != "reader-leaves" {
 			continue
 		}
+
 		for _, f := range faults.Findings {
 			if f.Scenario != sc.Name || f.Subject != subject || f.Harm == "" {
 				continue
@@ -117,6 +125,7 @@ func ownerDeletes(faults *findings.FaultTable, subject string) string {
 			asked = asked || f.KeptOut != verify.HolderBack && f.KeptOut != verify.NeverIn
 		}
 	}
+
 	if !asked {
 		return "-"
 	}

@@ -38,6 +38,7 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 		if marks := strings.Count(before, "<!-- from "); marks != len(excerpt.FindAllString(before, -1)) {
 			t.Errorf("%s: an excerpt has no end, or is not from a folder of results/", path)
 		}
+
 		after := each(excerpt, before, func(part []string) string {
 			switch run := runs[part[2]]; {
 			case part[2] == faultsFolder:
@@ -49,6 +50,7 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 			}
 			return part[1] + rowsTable(t, runs[part[2]], part[3]) + part[4]
 		})
+
 		after = each(played, after, func(part []string) string {
 			return part[1] + finding(t, faults, part[2], part[3]).InWords()
 		})
@@ -56,8 +58,10 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 			return part[1] + finding(t, faults, part[2], part[3]).InWords() + part[5]
 		})
 		after = each(compared, after, func(part []string) string { return part[1] + comparedIn(t, runs, part) })
+
 		rewrite(t, path, before, after)
 	}
+
 	n := len(compared.FindAllString(text(t, "../docs/answers.md"), -1))
 	if n < 5 || !strings.Contains(text(t, "../docs/book.md"), "<!-- from results/book-") {
 		t.Errorf("docs/book.md does not show the book's table, or docs/answers.md has %d answers only", n)
@@ -84,9 +88,11 @@ func TestPagesAreReadable(t *testing.T) {
 		if strings.Contains(shown, "details>") || shown == all {
 			t.Errorf("%s has a part that is not folded as GitHub needs it", page.path)
 		}
+
 		if n := len(strings.Fields(shown)); n > page.words {
 			t.Errorf("%s shows %d words, and %d are enough: fold what is generated", page.path, n, page.words)
 		}
+
 		if at := strings.Index(shown, page.begin); at < 0 || strings.Count(shown[:at], "\n") > 10 {
 			t.Errorf("%s does not begin with its answer, %s", page.path, page.begin)
 		}
@@ -104,6 +110,7 @@ func rewrite(t *testing.T, path, before, after string) {
 	if before == after {
 		return
 	}
+
 	if !*update {
 		var lines []string
 		for line := range strings.Lines(after) {
@@ -187,6 +194,7 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
+
 		switch {
 		case table == nil:
 			table, columns = view.NewTable(cells...), cells[1:]
@@ -198,6 +206,7 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 			table.Add(row...)
 		}
 	}
+
 	return markdown(t, table)
 }
 
@@ -220,9 +229,11 @@ func comparedIn(t *testing.T, runs map[string]*runs.Run, part []string) string {
 	if found := mixes.FindStringSubmatch(part[4]); found != nil {
 		places = strings.Split(found[1], ",")
 	}
+
 	for _, flag := range loads.FindAllStringSubmatch(part[4], -1) {
 		load += " " + flag[1] + "=" + flag[2]
 	}
+
 	for _, folder := range slices.Sorted(maps.Keys(runs)) { // all places are of one run
 		var answers []string
 		for _, place := range places {
@@ -236,10 +247,12 @@ func comparedIn(t *testing.T, runs map[string]*runs.Run, part []string) string {
 			}
 			answers = append(answers, answer)
 		}
+
 		if len(answers) == len(places) {
 			return strings.Join(answers, "; ")
 		}
 	}
+
 	t.Fatalf("a page compares %s with %s at %s%s, which no run in results/ does", part[3], part[2], places, load)
 	return ""
 }

@@ -199,13 +199,16 @@ func comparedWith(t *testing.T, run *runs.Run, a, b, place string) compare.Compa
 	less := *run
 	margin := 0.0
 	less.Manifest.Config.Margin = &margin
+
 	base := func(p result.Point) bool { return p.Strategy == b && p.Place() == place }
 	i := slices.IndexFunc(run.Manifest.Config.Points, base)
 	if i < 0 {
 		t.Fatalf("the run has no %s at %s", b, place)
 	}
+
 	// All others are compared with the first.
 	less.Manifest.Config.Points = slices.Insert(slices.Clone(run.Manifest.Config.Points), 0, run.Manifest.Config.Points[i])
+
 	c, ok := between(&less, a, b, place)
 	if !ok || c.Verdict != compare.Faster {
 		t.Fatalf("README says that %s is faster than %s at %s, and it is %s", a, b, place, c.Verdict)
@@ -263,9 +266,11 @@ func inSentence(t *testing.T, page, sentence string, values ...string) {
 func inWords(t *testing.T, run *runs.Run) view.Figure {
 	figures, m := view.Figures(run), run.Manifest
 	f := figures[slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "throughput" })]
+
 	f.Title = "Purchases a second, by how buyers keep out of each other's way"
 	f.X.Label = fmt.Sprintf("median of %d rounds with its 95%% interval; Redis %s, %d cores",
 		m.Config.Trials, m.ServerVersion, m.CPUs)
+
 	for i, p := range f.Panels {
 		f.Panels[i] = view.Panel{Title: strings.Replace(p.Title, "x", " sellers and ", 1) + " buyers"}
 		for _, way := range ways {

@@ -136,6 +136,7 @@ func TestStopsAreThere(t *testing.T) {
 			t.Errorf("%s has no %s %s, at which CONTRIBUTING.md stops", s[1], s[2], s[3])
 		}
 	}
+
 	if len(stops) < 40 {
 		t.Errorf("only %d stops were found", len(stops))
 	}
@@ -222,14 +223,17 @@ func TestRareEvents(t *testing.T) {
 func TestCounter(t *testing.T) {
 	_, script, _ := strings.Cut(text(t, "../docs/answers.md"), "```lua\n")
 	script, _, _ = strings.Cut(script, "```")
+
 	rdb := testkit.Dial(t, testkit.Embedded(t)).Client
 	testkit.Succeeds(t, rdb.Set(t.Context(), "stock", 3, 0).Err())
+
 	var said []string
 	for _, order := range []string{"a 2", "a 2", "b 2", "c 1", "d 1"} {
 		id, units, _ := strings.Cut(order, " ")
 		answer := testkit.Must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, id, units).Text())(t)
 		said = append(said, answer+", left "+testkit.Must(rdb.Get(t.Context(), "stock").Result())(t))
 	}
+
 	want := []string{"sold, left 1", "sold, left 1", "sold out, left 1", "sold, left 0", "sold out, left 0"}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)

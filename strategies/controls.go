@@ -61,6 +61,7 @@ func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receip
 		return r, cmp.Or(err, market.ErrNotListed)
 	}
 
+	// The item is nowhere now: all that follows is sent even if ctx has ended.
 	paid := redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Buyer), "funds", -o.Price)
 	if err := oneByOne(context.WithoutCancel(ctx), c.Redis, paid); err != nil {
 		return r, err
@@ -122,6 +123,7 @@ func (u unprotected) execute(ctx context.Context, op *operation) (r market.Recei
 	}
 	u.Steps.At(ctx, step.Read)
 
+	// Only an error of the first write can mean that nothing was written.
 	u.Steps.At(ctx, step.BeforeWrite)
 	first := func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }
 	if err := exec(ctx, u.Redis.Pipelined, true, first); err != nil {

@@ -191,7 +191,8 @@ func (f *fenced) write(ctx context.Context, op *operation) error {
 	return f.scripter.run(ctx, script, keys, args)
 }
 
-// withFences adds those of the held locks to the keys and arguments of a script.
+// withFences adds those of the held locks to the keys and arguments of a script. Fence i
+// is of wanted[i], because takeAll takes all wanted locks in order.
 func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
 	for i, fence := range f.fences {
 		keys = append(keys, f.holder.Keys.Fence(f.holder.wanted[i]))

@@ -94,6 +94,8 @@ func (w takeover) ends(
 	}
 }
 
+// The former of two holders has lost its lock, and both buy the same item. With fencing or
+// write=fused it is sold once, and without them twice.
 func TestFormerHolder(t *testing.T) {
 	t.Parallel()
 	writes := map[string]takeover{
@@ -105,6 +107,7 @@ func TestFormerHolder(t *testing.T) {
 		"coarse:setnx:fencing=token":  {market.ErrStale, nil, true},
 		"coarse:set-px:write=fused":   {market.ErrLockLost, nil, true},
 	}
+
 	for name, c := range map[string]struct {
 		formerAt, laterAt step.Name // where they are held
 		laterFirst        bool
@@ -230,9 +233,11 @@ func TestEachLockIsFenced(t *testing.T) {
 		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.BeforeWrite)
 		former := g.held(spec, gate, order)
 		g.lose("users:2")
+
 		if _, err := g.worker(spec, nil).purchase(another); err != nil {
 			g.Errorf("later holder: %v", err)
 		}
+
 		g.ends("former holder", gate, former, want)
 		if v := g.audit(); v.OK() != (want != nil) {
 			g.Errorf("audit: %+v", v)
@@ -262,6 +267,7 @@ func TestFencesAreComparedExactly(t *testing.T) {
 			order := g.offer(0)
 			g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", c.before, 0).Err())
 			g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), c.registered, 0).Err())
+
 			if _, err := g.worker("coarse:fenced:fencing=on", nil).purchase(order); !errors.Is(err, c.want) {
 				g.Errorf("with %d registered, holder %d: %v, want %v", c.registered, c.before+1, err, c.want)
 			}

@@ -82,6 +82,7 @@ func (f *fused) acquire(ctx context.Context, op *operation, name string) (*lock.
 	f.token = rand.Text()
 	f.writes = false
 
+	// Only the first attempt watches and reads before it is known to have the lock.
 	f.Begin()
 	taken, err := f.take(ctx, true)
 	for err == nil && !taken {
@@ -126,7 +127,7 @@ func (f *fused) write(ctx context.Context, _ *operation) error {
 // true and an error it was taken.
 func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	p := f.conn.Pipeline()
-	if f.watched {
+	if f.watched { // by an earlier attempt: the SET below would abort EXEC
 		p.Do(ctx, "unwatch")
 	}
 	set := redis.NewStatusCmd(ctx, "set", f.key, f.token, "nx", "px", f.ttl.Milliseconds())

@@ -30,6 +30,8 @@ func (l LockNames) all(m market.RunNote, add func(name string) bool) {
 		most = 1
 	}
 
+	// Round n names item n and account n. When there are no more items it names the last one
+	// again, and without a buyer when there are no more accounts.
 	for n := 1; n <= most; n++ {
 		item := min(market.ItemID(n), max(m.Items, 1))
 		buyer := market.UserID(n)
@@ -131,7 +133,8 @@ func newLocked(env Env, names LockNames) *locked {
 	}
 
 	// How the critical section reaches the market: a fused write also takes and releases the
-	// lock, the others leave that to the Locker.
+	// lock, the others leave that to the Locker. At most one of these cases applies: checkFencing
+	// refuses a spec of two.
 	locker := byLocker{env.Locker}
 	apart := env.Params.Text(readParam) == readOneByOne
 
@@ -227,6 +230,8 @@ func (t transactions) write(ctx context.Context, op *operation) error {
 	return exec(ctx, t.send, t.alone, func(p redis.Pipeliner) { op.write(ctx, p) })
 }
 
+// execute holds the operation's locks from acquire to release. A lock that the write has
+// released, or that findOut has left to its lease, is no longer in k.held.
 func (k *locked) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	if !op.lists {
 		k.purchases++

@@ -135,7 +135,7 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 		}
 		return fmt.Errorf("the script answers %q, which is no refusal", reason)
 	}
-	if answer == int64(0) {
+	if answer == int64(0) { // of listWrite and purchaseWrite: their caller is no longer registered
 		return market.ErrStale
 	}
 	return nil
@@ -254,7 +254,7 @@ func (p pipe) run(ctx context.Context, name, script string, keys []string, args 
 		words = append(words, key)
 	}
 	cmd := redis.NewCmd(ctx, append(words, args...)...)
-	cmd.SetFirstKeyPos(3)
+	cmd.SetFirstKeyPos(3) // after the command, the script and the number of keys
 	err := p.Submit(ctx, cmd).WaitContext(ctx)
 	if err != nil && ctx.Err() != nil { // the pipeline may still be writing into cmd
 		cmd = redis.NewCmd(ctx)

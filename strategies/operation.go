@@ -66,7 +66,8 @@ func (o *operation) read(ctx context.Context, rdb redis.Cmdable) {
 	o.funds = rdb.HGet(ctx, o.keys.User(o.Buyer), "funds")
 }
 
-// judge decides by what was read: nil, and the operation may be written, or why not.
+// judge decides by what was read: nil, and the operation may be written, or why not. The
+// first reason that applies is given, in the order that market.Purchaser promises.
 func (o *operation) judge() error {
 	if o.lists {
 		if owned, err := o.owned.Result(); err != nil || owned {

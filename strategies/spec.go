@@ -62,7 +62,7 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 
 func (c Catalogue) parse(text string) (Spec, error) {
 	parts := strings.Split(text, ":")
-	if slices.Contains(c.StrategyNames(), text) { // which may have a colon
+	if slices.Contains(c.StrategyNames(), text) { // which may have a colon, as script:NAME
 		parts = []string{text}
 	}
 	i, err := find("strategy", parts[0], c.StrategyNames())
@@ -92,6 +92,9 @@ func (c Catalogue) parse(text string) (Spec, error) {
 			return spec, err
 		}
 	}
+
+	// Values holds no defaults. They are dropped only now: by them set finds that a parameter
+	// is given twice.
 	for _, p := range spec.Params() {
 		if spec.params[p.Name] == p.Default {
 			delete(spec.params, p.Name)
@@ -102,6 +105,8 @@ func (c Catalogue) parse(text string) (Spec, error) {
 
 // check refuses values that are each valid but do not go together.
 func (s Spec) check(c Catalogue) error {
+	// A time-out below the default counts as the default, so that timeout=0, for one attempt,
+	// goes with the default poll.
 	timeout := max(s.params.Duration(lock.TimeoutParam), param.Values{}.Duration(lock.TimeoutParam))
 	if poll := s.params.Duration(lock.PollParam); poll > timeout {
 		return fmt.Errorf("poll=%s is longer than an acquisition may take (timeout=%s)", poll, timeout)
@@ -347,7 +352,7 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 // spec may have left there.
 func (s Spec) LockKeys(keys market.Keys, m market.RunNote) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		more := true
+		more := true // false: whoever ranges over the keys has stopped, and none may follow
 		leaves := func(key string) bool {
 			more = more && yield(key)
 			return more

@@ -125,6 +125,8 @@ func Own(name string, open market.Open) Spec {
 // market.Open. A lock takes the one server of locks that the worker has, or all
 // of several as its masters.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+	// By the worker's Dial an address of LockServers is that server, and any other, such as "",
+	// the market's.
 	to := func(addr string) redisconn.Dialer {
 		dialer := redisconn.Over(func(ctx context.Context) (net.Conn, error) {
 			return w.Dial(ctx, "tcp", addr)

@@ -153,6 +153,7 @@ func eachCase[C any](t *testing.T, cases map[string]C, run func(g *fixture, spec
 // the other.
 func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture, spec string)) {
 	t.Parallel()
+
 	on := func(t *testing.T, s *backend.Server) {
 		for _, spec := range specs {
 			t.Run(spec, func(t *testing.T) {
@@ -163,6 +164,7 @@ func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture,
 			})
 		}
 	}
+
 	if redisOnly {
 		on(t, testkit.Local(t))
 		return

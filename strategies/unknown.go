@@ -89,8 +89,10 @@ type settlement struct {
 // findOut comes after a write and before the release. If the outcome of the write is
 // unknown, it finds that out by after-unknown=kill, or leaves the locks as after-unknown
 // says. What it found out is true if the locks were held until then, which the caller
-// learns when it releases them.
+// learns when it releases them. It is called whatever became of the write: it also gives back the
+// connection of after-unknown=kill, over which locks may be released.
 func (k *locked) findOut(ctx context.Context, op *operation, err error) settlement {
+	// First: locks may be released over the same client, which has one connection.
 	killing, kills := k.access.(*killing)
 	if kills {
 		killing.endConnection()
@@ -168,7 +170,7 @@ func (c *killing) endConnection() {
 	}
 }
 
-const settleTimeout = 2 * time.Second
+const settleTimeout = 2 * time.Second // for all that findOut asks
 
 // findOut kills the connection of the write, and reads what became of it.
 func (c *killing) findOut(ctx context.Context, op *operation) settlement {
@@ -191,6 +193,8 @@ func (c *killing) findOut(ctx context.Context, op *operation) settlement {
 		return settlement{}
 	}
 
+	// While the locks are held nobody else lists or buys the item: after a listing that was
+	// applied it is listed, and after a purchase that was applied it is not.
 	err = rdb.ZScore(ctx, c.Keys.Market(), op.member()).Err()
 	listed := err == nil
 	switch {
@@ -211,61 +215,4 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 			unknownKill, process.ErrUnavailable, refused.Error())
 	}
 	return redisconn.Explain(err)
-}
-
-// replicasParam is how many replicas must have an operation before it counts as made: the
-// client asks by WAIT over the same connection, before it releases. If too few have it in
-// time the outcome is unknown: a failover may lose it.
-//
-// What breaks it: another replica than those that have it may be promoted. Source:
-// redis.io/docs/latest/commands/wait.
-var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
-
-const replicasTimeout = time.Second
-
-// withReplicas waits for replicas after each operation, as replicasParam says.
-func withReplicas(env Env, x executor) executor {
-	n := env.Params.Count(replicasParam)
-	if n == 0 {
-		return x
-	}
-	return replicated{executor: x, rdb: env.Redis, replicas: n}
-}
-
-// replicated is an executor whose operations count once enough replicas have them.
-type replicated struct {
-	executor
-	rdb      *redis.Client
-	replicas int
-}
-
-func (x replicated) execute(ctx context.Context, op *operation) (market.Receipt, error) {
-	r, err := x.executor.execute(ctx, op)
-	if err == nil {
-		err = awaitReplicas(ctx, x.rdb, x.replicas)
-	}
-	return r, err
-}
-
-// awaitReplicas returns an error, which leaves the outcome unknown, if too few
-// replicas have what was written.
-func awaitReplicas(ctx context.Context, rdb *redis.Client, n int) error {
-	got, err := rdb.Wait(ctx, n, replicasTimeout).Result()
-	if err != nil {
-		return fmt.Errorf("wait for %d replicas: %w", n, err)
-	}
-	if int(got) < n {
-		return fmt.Errorf("%d of %d replicas have it after %s", got, n, replicasTimeout)
-	}
-	return nil
-}
-
-// checkReplicas returns process.ErrUnavailable, wrapped, if too few replicas answer.
-func checkReplicas(ctx context.Context, rdb *redis.Client, n int) error {
-	err := awaitReplicas(ctx, rdb, n)
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("replicas=%d is %w: %w; take a server with as many replicas, by --redis", n,
-		process.ErrUnavailable, err)
 }

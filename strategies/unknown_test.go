@@ -170,6 +170,7 @@ func TestAfterUnknownIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, err, strategies.ErrSpec)
 		}
 	}
+
 	s := testkit.Embedded(t)
 	spec := testkit.Must(strategies.Builtin().Parse("fine:after-unknown=kill"))(t)
 	err := spec.CheckServer(t.Context(), testkit.Dial(t, s).Client, testkit.Keys(t))

@@ -110,6 +110,8 @@ type watcher struct {
 	waits    *locking.Backoff
 }
 
+// execute makes transactions until one is not aborted, or until the time-out has passed or
+// the tries are used up.
 func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	start := time.Now()
 	timeout := w.Params.Duration(watchTimeout)
@@ -143,6 +145,7 @@ func (w *watcher) execute(ctx context.Context, op *operation) (r market.Receipt,
 		if !more || r.Thrown >= timeout {
 			return r, fmt.Errorf("%w: aborted %d times in %s", market.ErrContended, r.Retries, r.Thrown)
 		}
+		// Without a back-off it starts again at once, as the book does.
 		if w.Params.Text(locking.BackoffParam) != locking.BackoffNone {
 			w.Steps.At(ctx, step.Waiting)
 			if err := locking.Sleep(ctx, wait, nil); err != nil {

@@ -26,6 +26,7 @@ func TestWaitsBetweenTheTriesOfAPurchase(t *testing.T) {
 		"watch:backoff=full:base=10us": 2, "watch-item:backoff=decorrelated": 2,
 	}, func(g *fixture, spec string, want int) {
 		waits, disturb := 0, g.disturb(2, g.touchBuyer)
+
 		r, err := g.worker(spec, func(ctx context.Context, at step.Name) {
 			if at == step.Waiting {
 				waits++
@@ -35,6 +36,7 @@ func TestWaitsBetweenTheTriesOfAPurchase(t *testing.T) {
 		if err != nil || r.Retries != 2 || waits != want {
 			g.Errorf("%d aborts, %d waits, %v; want 2 aborts, %d waits", r.Retries, waits, err, want)
 		}
+
 		g.sound(0, 0)
 	})
 }
@@ -182,6 +184,7 @@ func TestWatchCountsAborts(t *testing.T) {
 		aborts int
 		want   error
 	}
+
 	eachCase(t, map[string]given{
 		"watch": {3, nil}, "watch:timeout=0s:list-timeout=0s": {1, market.ErrContended},
 	}, func(g *fixture, spec string, c given) {
@@ -190,10 +193,12 @@ func TestWatchCountsAborts(t *testing.T) {
 			g.Errorf("purchase: %d retries, %s thrown away, %v; want %d, %v",
 				r.Retries, r.Thrown, err, c.aborts, c.want)
 		}
+
 		r, err = g.worker(spec, g.disturb(c.aborts, g.touchInventory)).list(g.listing(1))
 		if !errors.Is(err, c.want) || r.Retries != c.aborts {
 			g.Errorf("listing: %d retries, %v; want %d, %v", r.Retries, err, c.aborts, c.want)
 		}
+
 		g.sound(0, 0)
 	})
 }

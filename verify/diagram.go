@@ -38,7 +38,7 @@ func (d Diagram) Brief() Diagram {
 		last := len(events) - 1
 		switch {
 		case e.Client < 0 && e.Reply == TimeGoesOn:
-		case last >= 0 && e.inRequestOf(events[last]):
+		case last >= 0 && e.inRequestOf(events[last]): // the reply is then that of the last command
 			name, _, _ := strings.Cut(e.Does, " ")
 			events[last].Does, events[last].Reply = strings.TrimSpace(events[last].Does)+" "+name, e.Reply
 		case last >= 0 && events[last].Client == e.Client && events[last].Does == e.Does && events[last].Reply == e.Reply:

@@ -96,7 +96,7 @@ func VerdictOf(h Harm, k KeptOut) Verdict {
 	case k == NeverIn:
 		return StuckForGood
 	}
-	return Safe
+	return Safe // after NotAsked, NoLease and AtOnce
 }
 
 // Harm reports whether coins or items were wrong, or could have been.

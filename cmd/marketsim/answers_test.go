@@ -77,11 +77,13 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 			args[i+1], _, _ = strings.Cut(args[i+1], ",")
 		}
 	}
+
 	o := marketsim(t, withFlags(args,
 		"--redis", "redis://"+server, "--duration", "40ms", "--warmup", "10ms", "--format", "json")...)
 	if o.code != exitFine {
 		return "", fmt.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
+
 	stored := ratioAt.FindStringSubmatch(says)
 	if stored == nil {
 		return "", fmt.Errorf("the page says %q: no comparison", says)
@@ -96,11 +98,13 @@ func sameVerdict(run *runs.Run, stored []string) (string, error) {
 	if len(all) == 0 || strings.Fields(all[0].Place)[0] != stored[1] { // under the load of the command
 		return "", fmt.Errorf("the page says %q, and the run has the comparisons %v", stored[0], all)
 	}
+
 	low, errLow := strconv.ParseFloat(stored[2], 64)
 	high, errHigh := strconv.ParseFloat(stored[3], 64)
 	if errLow != nil || errHigh != nil {
 		return "", fmt.Errorf("the page says %q: no interval", stored[0])
 	}
+
 	found := all[0].Verdict
 	wasFaster, wasSlower := low > doubtless, high < 1/doubtless
 	opposite := wasFaster && found == compare.Slower || wasSlower && found == compare.Faster

@@ -90,6 +90,7 @@ func (p *program) show(verdicts []historyVerdict, format string) error {
 			_ = v.Write(&text) // into memory
 		}
 	}
+
 	_, err := fmt.Fprint(p.stdout, printable(text.String()))
 	return err
 }

@@ -26,10 +26,12 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		Began:    begun,
 	})
 	testkit.Succeeds(t, err)
+
 	r := testkit.Must(w.Worker())(t)
 	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 	r.Minted(at(1), at(2), 1, 1, nil)
 	r.Listed(at(3), at(4), market.Listing{Item: 1, Seller: 1, Price: 40}, nil)
+
 	final := market.Snapshot{
 		Funds:     map[market.UserID]int64{1: 100, 2: 100, 3: 100},
 		Inventory: map[market.UserID]map[market.ItemID]bool{1: {}},
@@ -38,6 +40,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	for item := market.ItemID(2); item <= market.BatchSize; item++ {
 		final.Inventory[1][item] = true
 	}
+
 	for i, buyer := range buyers {
 		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, nil)
 		final.Funds[buyer] -= 40
@@ -106,6 +109,7 @@ func TestRunHistory(t *testing.T) {
 	one, several := filepath.Join(dir, "one"), filepath.Join(dir, "several")
 	marketsim(t, short("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--history", one)...).
 		exits(t, exitFine).says(t, "with: marketsim check "+one+"\n")
+
 	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1", "--backend", "embedded",
 		"--history", several)...).exits(t, exitFine)
 	o := marketsim(t, "check", dir).exits(t, exitFine).says(t, one+"\nfine 2x2: LINEARIZABLE",
@@ -113,6 +117,7 @@ func TestRunHistory(t *testing.T) {
 	if n := strings.Count(o.stdout, "LINEARIZABLE"); n != 3 {
 		t.Errorf("%d verdicts", n)
 	}
+
 	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).exits(t, exitUsage).
 		says(t, "--history: ", "folder already holds a history: "+dir)
 }

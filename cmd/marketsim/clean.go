@@ -87,6 +87,7 @@ func (p *program) removeRun(ctx context.Context, server *backend.Server, run mar
 // note. If it has lost its note, theirs say whose they are.
 func findMarkets(ctx context.Context, server *backend.Server, run market.Keys) (all []market.Keys, err error) {
 	one := []market.Keys{run}
+	// The prefix of a run with several markets leaves room for their numbers.
 	first, tooLong := marketstore.Numbered(run, 1)
 	alone := onOneSlot(server, run) == nil // else no market lies under the prefix itself
 	if noted := alone && hasNote(ctx, server, run); noted || tooLong != nil {
@@ -104,6 +105,7 @@ func findMarkets(ctx context.Context, server *backend.Server, run market.Keys) (
 		return nil, err
 	}
 
+	// The first market has no such note: others may have one, on any master.
 	for _, dialer := range everyMaster(server) {
 		err := onMaster(ctx, dialer, func(conn *redisconn.Conn) error {
 			found, err := marketstore.PartsOf(ctx, conn.Client, run)
@@ -114,6 +116,9 @@ func findMarkets(ctx context.Context, server *backend.Server, run market.Keys) (
 			return nil, err
 		}
 	}
+	// A run that was killed between its first note and the one that names the run has left its first
+	// market alone. If none can lie under the prefix itself (!alone), the first stands for the run:
+	// removeMarket says that nothing is there.
 	if alone && len(all) == 0 && !hasNote(ctx, server, first) {
 		return one, nil
 	}
@@ -156,7 +161,7 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 	}
 
 	locks := slices.Values[[]string](nil)
-	// The keys of its locks are known only if the strategy in the note is.
+	// The keys of its locks are known only if the strategy in the note is; else they stay.
 	if spec, err := catalogue.Full().Parse(note.Strategy); err == nil {
 		locks = p.showHowFar(countLockKeys(spec, keys, note), spec.LockKeys(keys, note))
 	}
@@ -165,7 +170,8 @@ func (p *program) removeMarket(ctx context.Context, server *backend.Server, keys
 }
 
 // countLockKeys is how many keys LockKeys names, without naming each of many: beyond the
-// first, every item has as many as every other.
+// first, every item has as many as every other. The first are at least as many as accounts,
+// because locks of accounts are named beside those of items. Only showHowFar uses it.
 func countLockKeys(spec strategies.Spec, keys market.Keys, note market.RunNote) int64 {
 	const enough = 10_000
 	named := func(items market.ItemID) (n int64) {

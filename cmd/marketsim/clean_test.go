@@ -53,6 +53,7 @@ func TestCleanRefuses(t *testing.T) {
 		exits(t, exitEnvironment).says(t, "cannot reach Redis")
 }
 
+// TestCleanAfterKill: what a killed run has left is removed, and a neighbour's key stays.
 func TestCleanAfterKill(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{"coarse", "fine", "fine-wallet", "watch"} {
@@ -65,6 +66,7 @@ func TestCleanAfterKill(t *testing.T) {
 			eventually(t, "the end of the child's connections", func() bool {
 				return strings.Count(s.conn.ClientList(t.Context()).Val(), "\n") == 1
 			})
+
 			// Whatever the kill hit, leave the locks that it may leave.
 			switch strategy {
 			case "coarse":
@@ -75,6 +77,7 @@ func TestCleanAfterKill(t *testing.T) {
 			case "fine":
 				s.conn.Set(t.Context(), prefix+"lock:1", "dead", 0)
 			}
+
 			s.conn.Set(t.Context(), "neighbour", "not ours", 0)
 			marketsim(t, "clean", "--prefix", prefix, "--redis", s.url("")).exits(t, exitFine).says(t, "removed ")
 			s.holds(t, "neighbour")
@@ -94,6 +97,7 @@ func TestCleanWithoutNote(t *testing.T) {
 		s.conn.Set(t.Context(), prefix+"lock:8:counter", "1", 0)
 		s.conn.Set(t.Context(), prefix+"fence:market", "1", 0)
 	}
+
 	for name, c := range map[string]struct {
 		prefix string
 		more   func(s external)
@@ -126,6 +130,7 @@ func TestCleanWithoutNote(t *testing.T) {
 			for _, key := range neighbours {
 				s.conn.Set(t.Context(), key, "not ours", 0)
 			}
+
 			left(s, c.prefix)
 			c.more(s)
 			marketsim(t, "clean", "--prefix", c.prefix, "--redis", s.url("")).exits(t, exitFine).says(t, c.says)
@@ -189,18 +194,21 @@ func TestCleanOfVeryMuch(t *testing.T) {
 	s := newExternal(t)
 	note := []any{"accounts", 2, "items", 1_000_000_000, "strategy", "fine"}
 	s.conn.HSet(t.Context(), "mine:run", note...)
+
 	ctx, interrupt := context.WithCancel(t.Context())
 	var interrupted time.Time
 	stderr := &watched{says: "of 1,000,000,000 keys that the run may have left are looked for, about ", then: func() {
 		interrupted = time.Now()
 		interrupt()
 	}}
+
 	args := []string{"clean", "--prefix", "mine:", "--redis", s.url("")}
 	err := run(ctx, args, strings.NewReader(""), io.Discard, stderr)
 	took := time.Since(interrupted)
 	if code := exitCode(err); code != exitInterrupted || interrupted.IsZero() || took > 5*time.Second {
 		t.Errorf("exit code %d, %v, %s after the interruption, having said:\n%s", code, err, took, stderr.said.String())
 	}
+
 	s.holds(t, "mine:run")
 }
 
@@ -224,6 +232,7 @@ func TestCountLockKeys(t *testing.T) {
 	t.Parallel()
 	keys := testkit.Must(market.NewKeys("x:"))(t)
 	c := catalogue.Full()
+
 	for _, name := range []string{
 		"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on",
 	} {

@@ -109,18 +109,23 @@ func (on yourCluster) open(t *testing.T) (markets int) {
 	return markets
 }
 
+// prefix: one market needs braces in its prefix, and several that have them share a
+// master.
 func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
+
 	row := measured(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).Rows[0]
 	// nobody asks the other masters and the replicas how much they use
 	if row.ServerCPU == nil || row.OthersCPU != nil {
 		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
 	}
+
 	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
 		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
 	marketsim(t, short("run", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
 		exits(t, exitFine).silent(t, "on one master").says(t, "\nMasters\n")
+
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitFine).
 		says(t, "nothing to remove: no run has left a market under mine:{1}:")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
@@ -209,15 +214,18 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--stock", fmt.Sprint(stock),
 		"--duration", "1m", "--redis", on.url())
 	on.trading(t)
+
 	client := func(args ...any) {
 		on.each(t, func(conn *redisconn.Conn) {
 			testkit.Succeeds(t, conn.Do(t.Context(), append([]any{"client"}, args...)...).Err())
 		})
 	}
+
 	client("pause", patience.Milliseconds(), "write")
 	if listings := on.listings(t); listings >= stock {
 		t.Errorf("%d items were listed before the run could be interrupted", listings)
 	}
+
 	c.interrupt()
 	c.awaitStderr("finishing what is in flight")
 	client("unpause")

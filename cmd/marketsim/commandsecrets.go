@@ -39,7 +39,7 @@ func (s *passwords) addIn(command []string) (shown []string) {
 		word = withoutPasswords(word)
 		for _, pattern := range []*regexp.Regexp{inFlag, assigned} {
 			for _, secret := range pattern.FindAllStringSubmatch(word, -1) {
-				s.addValue(secret[2])
+				s.addValue(secret[2]) // what both patterns have in their second group
 			}
 			word = pattern.ReplaceAllString(word, "$1...")
 		}
@@ -54,8 +54,10 @@ func (s *passwords) addValue(secret string) {
 	}
 }
 
-// hideInFound takes the passwords out of what was found with a program: it may have said
-// them.
+// hideInFound takes the passwords out of what was found with a program: it may have said them,
+// in an error, in the text of a harm, or in what it sent. Names, notes and the promises' names
+// are marketsim's own. It comes before judgeFlags.note, which makes commands of schemes and
+// tokens.
 func (s *passwords) hideInFound(res *findings.Explorations) {
 	for i := range res.Searches {
 		found := &res.Searches[i]
@@ -70,6 +72,9 @@ func (s *passwords) hideInFound(res *findings.Explorations) {
 		for j := range found.Diagram.Events {
 			event := &found.Diagram.Events[j]
 			event.Does, event.Reply = s.hide(event.Does), s.hide(event.Reply)
+		}
+		for j, text := range found.Diagram.End { // harms, and scripts as they were sent
+			found.Diagram.End[j] = s.hide(text)
 		}
 	}
 

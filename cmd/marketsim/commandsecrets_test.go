@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // The secrets of a command are left out of what is shown of it, however they are named.
@@ -79,6 +82,35 @@ func TestJudgeKeepsSecrets(t *testing.T) {
 	hidden(t, secret, o)
 }
 
+// A program may say a secret of its command wherever words of its own are stored: in an error,
+// which becomes the text of a harm, in what it sent, and in the name of what it calls.
+func TestFoundHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	said := "it said " + secret
+	found := findings.Explorations{
+		Searches: []findings.Exploration{{
+			Scheme: said, Why: said,
+			ShortestHarm: findings.ShortestHarm{
+				Shows: said, Token: said,
+				Diagram: &verify.Diagram{
+					Events: []verify.Event{{Does: said, Reply: said}},
+					End:    []string{"Harm: " + said, "script-1: " + said},
+				},
+			},
+			Searched: findings.Searched{Stopped: said},
+		}},
+		Promises: []verify.PromiseState{{Why: said}},
+	}
+
+	var s passwords
+	s.add(secret)
+	s.hideInFound(&found)
+	stored := string(testkit.Must(json.Marshal(found))(t))
+	if strings.Contains(stored, secret) || strings.Count(stored, "it said ***") != 10 {
+		t.Errorf("what is stored: %s", stored)
+	}
+}
+
 // What cannot be judged is told at once what to do about it, with the exit code of usage.
 func TestJudgeRefusesBadInput(t *testing.T) {
 	t.Parallel()
@@ -96,8 +128,10 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, exitUsage).says(t, c.says)
 	}
+
 	marketsim(t, "run", "--strategy", "exec:py", "--exec", "py=no-such-program").
 		exits(t, exitUsage).says(t, "is it installed")
+
 	for script, says := range map[string]string{
 		`while read -r x; do printf 'acquired\r'; done`:                       `it has said "acquired\r`,
 		`while read -r x; do head -c 70000 /dev/zero | tr '\0' a; echo; done`: "said a line of more than 64 KB",

@@ -111,6 +111,7 @@ func (o *output) save(d storedResult) error {
 	return err
 }
 
+// finish stores the result and draws it on stdout: one that could not be stored, too.
 func (o *output) finish(p *program, d storedResult) error {
 	fmt.Fprint(p.stderr, "") // on a terminal, removes the line that shows the progress
 	err := o.save(d)
@@ -141,7 +142,7 @@ func draw(w io.Writer, format string, all ...namedResult) error {
 			return usagef("json is one result, and these are %d", len(all))
 		}
 		if run, is := all[0].result.(*runs.Run); is {
-			judged := *run
+			judged := *run // a copy: verdicts are not stored with a run
 			judged.Verdicts = compare.Verdicts(run)
 			return judged.Write(w)
 		}
@@ -284,15 +285,20 @@ func store(path string, replace bool, write func(io.Writer) error) error {
 		return fmt.Errorf("store result: %w", err)
 	}
 	_, err = f.Write(content.Bytes())
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	err = errors.Join(err, f.Chmod(0o644), f.Close()) // CreateTemp lets only the user read it
 
-	if err == nil && !replace { // of two commands that store at the same time, one fails
-		var claimed *os.File
+	// Of two commands that store at the same time, one fails to make the empty file, which the
+	// rename then replaces.
+	var claimed *os.File
+	if err == nil && !replace {
 		claimed, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)
 		_ = claimed.Close() // it may be nil
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
+		if err != nil && claimed != nil {
+			_ = os.Remove(path) // or the next command would find a result there
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("store result: %w", errors.Join(err, os.Remove(f.Name())))

@@ -73,14 +73,17 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 	if err := exec.Command(needs[0], needs[1:]...).Run(); err != nil {
 		testkit.Require(t, "clients", strings.Join(needs, " ")+": "+err.Error())
 	}
+
 	dir, o := whereAllBought(t, "--strategy", "exec:mine", "--exec", "mine="+strings.Join(command, " "), "--mix", "1x1")
 	o.says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
+
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	want := "--exec 'mine=" + command[0] + " " + command[1]
 	if !strings.Contains(res.Manifest.Command, want) {
 		t.Errorf("the manifest has %q, want %q", res.Manifest.Command, want)
 	}
+
 	row := res.Rows[0]
 	if row.Bought == 0 || row.Listed == 0 || !row.Audit.OK {
 		t.Errorf("%d bought, %d listed: %+v", row.Bought, row.Listed, row.Audit)
@@ -92,6 +95,7 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 func TestExec(t *testing.T) {
 	t.Parallel()
 	adapters := testkit.Must(filepath.Abs("../../verify/judge/adapters/purchase"))(t)
+
 	t.Run("python", func(t *testing.T) {
 		py := executed(t, []string{"/usr/bin/python3", "-c", "import redis"}, "/usr/bin/python3",
 			filepath.Join(adapters, "python.py"), "redis://:"+secret+"@localhost", "--password", secret)
@@ -101,15 +105,18 @@ func TestExec(t *testing.T) {
 				t.Errorf("%s of a program is %v, and cannot be known", name, n)
 			}
 		}
+
 		for _, name := range []string{"client_us", "others_cpu"} {
 			if n := runs.MetricByName(name).Of(&py); runtime.GOOS == "linux" && math.IsNaN(n) {
 				t.Errorf("%s of a program is not known", name)
 			}
 		}
 	})
+
 	t.Run("adapter", func(t *testing.T) {
 		executed(t, []string{"env", "true"}, "env", childEnv+"=1", os.Args[0], "adapter", "watch")
 	})
+
 	t.Run("node", func(t *testing.T) {
 		executed(t, []string{"node", "-e", "require('redis')"}, "node", filepath.Join(adapters, "node.js"))
 	})

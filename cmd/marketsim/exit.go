@@ -125,7 +125,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 			case 2:
 				fmt.Fprintln(p.stderr,
 					"marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
-				go p.leave()
+				go p.leave() // beside this loop, which has to receive a third signal
 			default:
 				os.Exit(exitInterrupted)
 			}

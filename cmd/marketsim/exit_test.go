@@ -11,11 +11,14 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
+// TestExitCode: a violation outranks every other error, and an interruption counts only
+// alone.
 func TestExitCode(t *testing.T) {
 	environment := errors.New("the server died")
 	usage := usageError{errors.New("no such flag")}
 	violation := fmt.Errorf("%w: 2 accounts wrong", errViolation)
 	interrupted := fmt.Errorf("%w: 1 of 2 rows", errInterrupted)
+
 	for _, c := range []struct {
 		name string
 		err  error
@@ -48,10 +51,12 @@ func TestStoppableWriter(t *testing.T) {
 	testkit.Succeeds(t, err)
 	defer read.Close()
 	const more = 300_000 // than a pipe holds
+
 	w := newStoppableWriter(write)
 	if w.waits != moment {
 		t.Errorf("it waits for %s", w.waits)
 	}
+
 	w.waits = time.Minute
 	(&program{stdout: w, stderr: io.Discard}).hurry()
 	go func() {
@@ -61,6 +66,8 @@ func TestStoppableWriter(t *testing.T) {
 	if n, err := w.Write(make([]byte, more)); n != more || err != nil {
 		t.Errorf("a slow reader: %d written, %v", n, err)
 	}
+
+	// The reader takes no more than the first write: this one finds it stopped.
 	w.waits = moment / 10
 	_, err = w.Write(make([]byte, more))
 	if _, again := w.Write([]byte("more")); !isInterruption(err) || !isInterruption(again) {

@@ -67,6 +67,8 @@ func newExplore(p *program) *cobra.Command {
 	return cmd
 }
 
+// run explores the schemes of names, or plays the schedule of --replay. After an interrupt it
+// draws and stores what was explored until then.
 func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err error) {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
@@ -188,10 +190,14 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 }
 
 // exploration chooses the programs for a scheme: those that were named, or those that
-// can show something about it.
+// can show something about it. A market that cannot have the scheme's lock is left out; if that
+// leaves none, why says so.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range suite.Markets() {
+		// Left out unless it is named: a market with a lock server apart, if the scheme has no lock
+		// or one that lies with the market; one whose clients use the same accounts, if the scheme
+		// does not protect accounts.
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			(m.Name == "one-account" || m.PayEachOther) && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
@@ -221,8 +227,8 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 	drawn := false
 	for _, t := range e.programs {
 		r, err := explore.Search(ctx, e.announcing(p, t), t.Within(f.limits))
-		if err != nil {
-			return []findings.Exploration{{Scheme: e.scheme, Why: err.Error()}}
+		if err != nil { // what earlier programs showed stands
+			return append(all, findings.Exploration{Scheme: e.scheme, Program: t.Name, Why: err.Error()})
 		}
 
 		found := findings.Exploration{
@@ -244,7 +250,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 			found.Lost = r.Lost
 		}
 		if len(r.Found) > 0 {
-			t.shortest(&found, r.Found[0])
+			t.shortest(&found, r.Found[0]) // its bounds replace those of the search
 			if !drawn {
 				found.Diagram = &r.Found[0].Diagram
 			}

@@ -35,14 +35,17 @@ func TestExplore(t *testing.T) {
 		"fine:set-px in one-item: sold twice", "*pauses*", "SET lock:1 token-2 nx px 1000",
 		"Harm: sold twice: item 1 is in two places", "marketsim explore --replay", "x5/fine:set-px:ttl=1s", "nothing")
 	marketsim(t, "explore", "watch", "--out", dir).exits(t, 2).says(t, "is there already")
+
 	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
 	marketsim(t, "report", dir, "--format", "markdown").exits(t, 0).says(t,
 		"## fine:set-px in one-item: sold twice", "|  1.2s |")
 	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is for runs")
+
 	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "set-px.svg")
 	marketsim(t, "report", dir, "-o", page).exits(t, 0)
 	marketsim(t, "report", dir, "-o", picture).exits(t, 0)
 	marketsim(t, "report", dir, "--figure", "watch").exits(t, 2).says(t, `unknown figure "watch"`)
+
 	for path, wants := range map[string][]string{
 		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
 		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
@@ -54,6 +57,7 @@ func TestExplore(t *testing.T) {
 			}
 		}
 	}
+
 	shown := marketsim(t, "report", dir, "--format", "json").stdout
 	res := testkit.Must(findings.ReadExplorations(strings.NewReader(shown)))(t)
 	token := res.Searches[0].Token
@@ -82,6 +86,7 @@ func TestExploreUsage(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}
+
 	marketsim(t, "explore", "etcd").exits(t, 0).says(t,
 		"not explored: ", "Nothing can be concluded").silent(t, "No harm")
 	marketsim(t, "explore", "watch", "--preemptions", "0", "--program", "one-item").exits(t, 0).says(t,
@@ -206,6 +211,7 @@ func (s storedSearch) explorations(t *testing.T, names []string) []exploration {
 		all:       true,
 	}
 	chosen := testkit.Must(f.chosen(names))(t)
+
 	how := os.Getenv("MARKETSIM_EXPLORE")
 	for i := range chosen {
 		takesLong := func(t trade) bool { return len(t.Traders) > 2 && how != "all" && !*update }
@@ -235,6 +241,7 @@ func replaced(stored, found []findings.Exploration, schemes, names []string) (al
 func inProcesses(t *testing.T, all []exploration, of []string) []findings.Exploration {
 	found, running := make([][]findings.Exploration, len(all)), new(errgroup.Group)
 	running.SetLimit(runtime.NumCPU())
+
 	for i, e := range all {
 		words := []string{"explore", "--all", "--format", asJSON, e.scheme}
 		for _, m := range e.programs {
@@ -248,6 +255,7 @@ func inProcesses(t *testing.T, all []exploration, of []string) []findings.Explor
 			return err
 		})
 	}
+
 	testkit.Succeeds(t, running.Wait())
 	return slices.Concat(found...)
 }

@@ -76,6 +76,8 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 	return scenarios, schemes, nil
 }
 
+// run plays what was asked for, or with --add what the table there lacks, too. It draws and stores
+// what was found even if an error or an interrupt came before the end.
 func (f *faultFlags) run(ctx context.Context, p *program) error {
 	known, scripts, err := f.scripts.known(f.locks)
 	if err != nil {
@@ -114,7 +116,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	p.progress("%s with %s each", english.Plural(len(scenarios), "scenario", ""),
 		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
 	failure := p.findFaults(ctx, res, scenarios, schemes)
-	if before != nil {
+	if before != nil { // before faultStatus, which counts what there is
 		if n := res.Restore(before); n > 0 {
 			p.notice("%s not played here, and kept as stored before", english.Plural(n, "finding was", "findings were"))
 		}
@@ -168,7 +170,8 @@ func (p *program) findFaults(
 	}
 	p.notice("backend: %s", runner.Market.Describe())
 
-	// Cells of several scenarios are played beside each other: one is done when its last cell is.
+	// Cells of several scenarios are played beside each other: a scenario is done when its last
+	// cell is. Run calls the function for one finding at a time.
 	done := 0
 	return runner.Run(ctx, res, scenarios, schemes, func(f findings.Finding) {
 		missing[f.Scenario]--
@@ -179,7 +182,8 @@ func (p *program) findFaults(
 	})
 }
 
-// faultStatus notes in the result how it ended, and returns an error if not all was found.
+// faultStatus notes in the result how it ended, and returns an error if not all was found. If
+// the environment failed, the status stays incomplete, as fault.NewResult sets it.
 func faultStatus(ctx context.Context, res *findings.FaultTable, failure error) error {
 	switch {
 	case failure == nil:

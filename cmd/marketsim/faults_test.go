@@ -36,11 +36,13 @@ func TestFaults(t *testing.T) {
 	if n := strings.Count(o.stderr, "\n"); n != 5 {
 		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
+
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
 	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" ||
 		len(res.Manifest.Libraries) != 2 { // go-redis and redsync
 		t.Errorf("stored %+v", res)
 	}
+
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
 		t.Errorf("report draws\n%s\nand faults drew\n%s", again.stdout, o.stdout)
 	}
@@ -66,20 +68,26 @@ func TestFaultsAdded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, faultsFile)
 	stored := read(t, filepath.Join(storedFaults, faultsFile))
+
 	write := func(text string) {
 		testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
+
+	// The child finds no program in its PATH: what needs other servers cannot be played again.
 	add := func(args ...string) outcome {
 		return startChildIn(t, []string{"PATH=" + t.TempDir()}, append([]string{"faults", "--add", dir}, args...)...).end()
 	}
+
 	write(stored)
 	add().exits(t, exitFine).says(t, "nothing is missing")
 	if read(t, path) != stored {
 		t.Error("the complete table changed")
 	}
+
 	add("--scenario", "crash-holding", "--lock", "watch,zookeeper,redlock").exits(t, exitFine).
 		says(t, "1/1 crash-holding", "2 findings were not played here, and kept as stored before")
 	before, after := parseFaults(t, stored), parseFaults(t, read(t, path))
+
 	kept := 0
 	for i, f := range after.Findings {
 		if f.Kept != "" {
@@ -93,6 +101,7 @@ func TestFaultsAdded(t *testing.T) {
 	if kept != 2 {
 		t.Errorf("%d findings are marked as kept, want 2", kept)
 	}
+
 	add("--scenario", "master-promoted").exits(t, exitUsage).says(t, "master-promoted is not in that table")
 	add("--lock", "coarse:set-px").exits(t, exitUsage).says(t, "coarse:set-px is not in that table")
 	write("{")
@@ -105,18 +114,22 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 		{Scenario: "pause", Subject: "fenced", Verdict: "sold twice", Broken: "fenced"},
 		{Scenario: "pause", Subject: "set-px", Verdict: "sold twice"},
 	}}
+
 	err := promisesBroken(res)
 	if exitCode(err) != exitViolation || strings.Contains(err.Error(), "set-px") ||
 		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
+
 	says := evidence("fenced", "", []namedResult{{"", res}})[0].Note[0]
 	if !strings.Contains(says, "BROKEN PROMISE fenced: ") {
 		t.Errorf("the list says of it: %s", says)
 	}
+
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)
 	}
+
 	if err := promisesBroken(&findings.FaultTable{Findings: res.Findings[1:]}); err != nil {
 		t.Errorf("harm that nobody promised to survive: %v", err)
 	}

@@ -55,7 +55,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		// -redis is six of them
+		// -redis is five short flags, of which pflag names one
 		typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 		if near := wording.Nearest(typed, known); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
@@ -98,6 +98,7 @@ const exclusiveGroups = "cobra_annotation_mutually_exclusive"
 // checkFlags refuses flags that are missing, empty or exclude each other. It comes before
 // cobra's own checks, which speak of groups.
 func checkFlags(cmd *cobra.Command) error {
+	// cobra notes in a flag's annotations that it is required, and the groups that it is in.
 	var missing []string
 	byGroup := map[string][]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -19,6 +19,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	const screen = 40
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
+
 	for _, command := range []string{
 		"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list", "explore", "adapter",
 	} {
@@ -29,17 +30,20 @@ func TestHelp(t *testing.T) {
 		if n, lines := len(flag.FindAllString(o.stdout, -1)), strings.Count(o.stdout, "\n"); n > 38 || lines > 3*screen/2 {
 			t.Errorf("%s has %d flags and %d lines", command, n, lines)
 		}
+
 		for line := range strings.Lines(o.stdout) {
 			if utf8.RuneCountInString(line) > helpWidth+1 {
 				t.Errorf("%s: a line is wider than %d columns:\n%s", command, helpWidth, line)
 			}
 		}
 	}
+
 	for _, cmd := range newRoot(new(program)).Commands() {
 		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
 			t.Errorf("help/%s.txt lacks the line, the text or the examples", cmd.Name())
 		}
 	}
+
 	marketsim(t, "run", "--help").says(t, "\nLoad:\n", "\nMeasuring:\n", "\nServer:\n", "\nOutput:\n")
 	help := marketsim(t, "--help").exits(t, exitFine).stdout
 	if help != marketsim(t).stdout || !strings.Contains(help, "reproduce") {
@@ -60,10 +64,12 @@ func TestExamples(t *testing.T) {
 	if testkit.Raced {
 		t.Skip("each command that is run here has tests of its own, which look for races")
 	}
+
 	// What another program reads, and what a line explains.
 	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`)
 	begun := regexp.MustCompile(`(?m)^1/\d|, in .* within `)
 	early := regexp.MustCompile(begun.String() + `|scenarios? with .*\nbackend: `)
+
 	root := newRoot(new(program))
 	for _, page := range append(root.Commands(), root) {
 		t.Run(page.Name(), func(t *testing.T) {
@@ -76,13 +82,16 @@ func TestExamples(t *testing.T) {
 					err = cmd.ParseFlags(words)
 				}
 				testkit.Succeeds(t, err)
+
 				theirs := cmd.Name() == "judge" && !cmd.Flags().Changed("adapter")
 				if theirs || strings.Contains(line, "--redis") || !testkit.Long() {
 					continue
 				}
+
 				if cmd.Flags().Lookup("duration") != nil {
 					args = withFlags(args, "--duration", "300ms", "--warmup", "0s")
 				}
+
 				ctx, stop := context.WithCancel(t.Context())
 				var said transcript
 				err = run(ctx, args, strings.NewReader(""), io.Discard, writing(func(b []byte) {
@@ -122,17 +131,21 @@ func TestCompletion(t *testing.T) {
 	} {
 		o := marketsim(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...).exits(t, exitFine)
 		offered := strings.Split(o.stdout, "\n")
+
 		for _, name := range strings.Fields(want) {
 			if !slices.Contains(offered, name) {
 				t.Errorf("%s: %s is not offered, but %q", typed, name, offered)
 			}
 		}
+
+		// The last two lines are a number for the shell and what follows its line end.
 		for _, name := range offered[:len(offered)-2] {
 			if last := typed[strings.LastIndex(typed, " ")+1:]; !strings.HasPrefix(name, last) || want == "" {
 				t.Errorf("%s: %s is offered", typed, name)
 			}
 		}
 	}
+
 	marketsim(t, "--help").says(t, "marketsim completion --help")
 	marketsim(t, "completion", "--help").exits(t, exitFine).says(t, "bash", "zsh")
 }
@@ -159,6 +172,8 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 			}
 		}
 	}
+
+	// A pattern that no longer fits the pages would find no mistake in them.
 	if commands < 100 {
 		t.Errorf("only %d commands were found", commands)
 	}

@@ -26,18 +26,23 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
+// TestInterrupted: a run that Ctrl-C ends audits and stores the row under way, and leaves
+// no key.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	dir := t.TempDir()
 	c := startChild(t, "run", "--strategy", "watch,fine", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
 		"--redis", s.url(""), "--prefix", "mine:", "--out", dir, "--format", "json")
+
 	s.trading(t, "mine:")
 	c.interrupt()
 	o := c.end().exits(t, exitInterrupted).says(t,
 		"finishing what is in flight; interrupt again to leave at once", "stored in "+dir,
 		"marketsim: interrupted: 0 of 2 rows complete; the report holds what was measured")
+
 	s.holds(t)
+
 	for _, text := range []string{o.stdout, read(t, filepath.Join(dir, runFile))} {
 		res := parse(t, text)
 		if res.Status != stored.Interrupted || len(res.Rows) != 1 {
@@ -49,6 +54,7 @@ func TestInterrupted(t *testing.T) {
 			t.Errorf("the row is not a measured and audited one: %+v", r)
 		}
 	}
+
 	marketsim(t, "report", dir).exits(t, exitFine).says(t, "interrupted")
 }
 
@@ -65,6 +71,7 @@ func TestInterruptedInAPipe(t *testing.T) {
 			s := newExternal(t)
 			read, write, err := os.Pipe()
 			testkit.Succeeds(t, err)
+
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, os.Args[0], "run", "--strategy", "watch", "--mix", "2x2", "--duration", "10m",
@@ -73,15 +80,18 @@ func TestInterruptedInAPipe(t *testing.T) {
 			cmd.Stdout, cmd.Stderr = write, write
 			ownGroup(cmd)
 			testkit.Succeeds(t, cmd.Start())
+
 			s.trading(t, "mine:")
 			stop(t, read, write)
 			_ = cmd.Process.Signal(syscall.SIGINT)
 			began := time.Now()
 			_ = cmd.Wait() // its last words, too, go where nobody reads them
 			t.Logf("it has ended after %s: %s", time.Since(began).Round(time.Millisecond), cmd.ProcessState)
+
 			if ctx.Err() != nil {
 				t.Error("it had to be killed")
 			}
+
 			s.holds(t)
 			read.Close() // which ends who has filled it
 		})
@@ -111,6 +121,7 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	}
 	t.Parallel()
 	testkit.Local(t) // the child starts one of its own, or there is nothing to test
+
 	random := rand.New(rand.NewPCG(1, 2))
 	c := startChild(t, "faults", "--scenario", "expired-race,stuck-goroutine", "--lock", "fenced,set-px,redisson",
 		"--format", "json")
@@ -118,10 +129,12 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	for range 4 {
 		stops(t, -c.cmd.Process.Pid, time.Duration(100+random.IntN(900))*time.Millisecond, 1200*time.Millisecond)
 	}
+
 	o := c.end()
 	if o.code == exitViolation || strings.Contains(o.stdout, "promises") {
 		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
+
 	table := testkit.Must(findings.ReadFaultTable(strings.NewReader(o.stdout)))(t)
 	for _, f := range table.Findings {
 		if f.Verdict == verify.Stopped {
@@ -148,6 +161,7 @@ func TestHangUpUnderNohup(t *testing.T) {
 		"--hold", "5ms", "--duration", "2s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	testkit.Succeeds(t, cmd.Start())
+
 	s.trading(t, "mine:")
 	testkit.Succeeds(t, cmd.Process.Signal(syscall.SIGHUP))
 	if err := cmd.Wait(); err != nil {
@@ -162,17 +176,22 @@ func TestInterruptedRounds(t *testing.T) {
 	s := newExternal(t)
 	c := startChild(t, "reproduce", "--trials", "15", "--duration", "10ms", "--warmup", "0s",
 		"--redis", s.url(""), "--format", "json")
+
+	// Each round has nine rows: two of the 15 are over.
 	c.awaitStderr("\n18/135 ")
 	c.interrupt()
+
 	res := parse(t, c.end().exits(t, exitInterrupted).stdout)
 	if n := len(res.CompleteRounds()); res.Status != stored.Interrupted || n < 2 || n > 14 {
 		t.Errorf("%s with %d rounds", res.Status, n)
 	}
+
 	for _, c := range res.Claims {
 		if c.Verdict != runs.NotDecided && c.Verdict != runs.NotJudged || c.Low != nil {
 			t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
 		}
 	}
+
 	s.holds(t)
 }
 
@@ -185,13 +204,16 @@ func TestInterruptedTwice(t *testing.T) {
 	c := startChildIn(t, []string{"PATH=" + programs}, "run", "--strategy", "coarse:timeout=10m", "--mix", "1x1",
 		"--duration", "10m", "--warmup", "0s", "--backend", "local", "--prefix", "mine:")
 	c.awaitStderr("backend: private ")
+
 	private := privateServer(t, c, password())
 	private.trading(t, "mine:")
 	private.block(t, "mine:lock:market")
+
 	c.interrupt()
 	c.awaitStderr("interrupt again to leave at once")
 	c.interrupt()
 	c.end().exits(t, exitInterrupted).says(t, "left at once")
+
 	eventually(t, "the end of the private server", func() bool {
 		conn, err := net.Dial("tcp", private.Target.Addr)
 		if err == nil {
@@ -207,9 +229,11 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 	s := newExternal(t)
 	c := startChild(t, "run", "--strategy", "coarse:timeout=1s", "--mix", "1x1", "--duration", "10m", "--warmup", "0s",
 		"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
+
 	s.trading(t, "mine:")
 	s.block(t, "mine:lock:market")
 	c.interrupt()
+
 	o := c.end().exits(t, exitInterrupted)
 	res := parse(t, o.stdout)
 	if row := res.Rows[0]; row.Refused["contended"] == 0 || row.Unknown != 0 || !row.Audit.OK {
@@ -239,12 +263,14 @@ func TestInterruptedFaults(t *testing.T) {
 	dir := t.TempDir()
 	complete := read(t, filepath.Join(storedFaults, faultsFile))
 	testkit.Succeeds(t, os.WriteFile(filepath.Join(dir, faultsFile), []byte(complete), 0o666))
+
 	c := startChild(t, "faults", "--scenario", "crash-half-taken,pause", "--lock",
 		"set-px:poll=2ms,set-px,setnx,fenced,queue", "--out", dir, "--force")
 	c.awaitStderr("\n1/2 crash-half-taken") // and most of the others wait for a TTL
 	c.interrupt()
 	c.end().exits(t, exitInterrupted).says(t,
 		"marketsim: interrupted: ", " of 10 findings; the report holds what was found", "stored in "+dir)
+
 	marketsim(t, "report", filepath.Join(dir, "incomplete-"+faultsFile)).exits(t, exitFine).says(t, "interrupted")
 	if read(t, filepath.Join(dir, faultsFile)) != complete {
 		t.Error("the complete result was replaced")

@@ -45,12 +45,14 @@ func TestInterruptedAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d", seed)
+
 	draw := rand.New(rand.NewPCG(seed, 0))
 	for n := range times {
 		after := time.Duration(draw.Int64N(int64(3 * time.Second)))
 		if draw.IntN(3) == 0 {
 			after /= 40 // while the program and its first servers start
 		}
+
 		args := strings.Fields(installed(longRuns[n%uint64(len(longRuns))]))
 		twice := draw.IntN(3) == 0
 		t.Run(fmt.Sprintf("%d/%s after %s, twice: %v", n+1, args[0], after, twice),
@@ -85,6 +87,7 @@ func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool
 		// It may have ended; a second SIGINT may be taken for the first.
 		_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	}
+
 	o := c.end()
 	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %v, %v", left, err)
@@ -92,6 +95,7 @@ func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool
 	if pids := withEnvironment(t, "TMPDIR="+temporary); len(pids) != 0 {
 		t.Errorf("the processes %v are left", pids)
 	}
+
 	if o.code == -1 && o.stderr == "" {
 		t.Log("it was interrupted before it listened to signals")
 		return
@@ -100,12 +104,14 @@ func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool
 	if twice {
 		return
 	}
+
 	if args[0] != "faults" {
 		if path := filepath.Join(dir, runFile); exists(path) && parse(t, read(t, path)).Status != stored.Interrupted {
 			t.Errorf("it stored %s", read(t, path))
 		}
 		return
 	}
+
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
 	if cells := len(res.Scenarios) * len(res.Subjects); res.Status != stored.Interrupted || len(res.Findings) != cells ||
 		res.Found() == cells {

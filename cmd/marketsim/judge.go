@@ -80,6 +80,8 @@ func newJudge(p *program) *cobra.Command {
 	return cmd
 }
 
+// run judges the program, or plays the schedule of --replay. What was concluded is drawn and
+// stored even if an error or an interrupt came after it.
 func (f *judgeFlags) run(ctx context.Context, p *program, command []string) error {
 	if f.adapter != "" {
 		return f.printAdapter(p.stdout)
@@ -107,7 +109,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	case res == nil: // otherwise something was concluded before the error
 		return err
 	}
-	p.passwords.hideInFound(res)
+	p.passwords.hideInFound(res) // before note, which makes commands of the schemes and tokens
 	res.Version = version()
 	f.note(res)
 	return errors.Join(err, exploredBroken(res), f.unkept(res), f.out.finish(p, res))
@@ -207,7 +209,8 @@ func (f *judgeFlags) check(command []string) error {
 	return nil
 }
 
-// complete fills in the options that no flag is, and prepares the output.
+// complete fills in the options that no flag is bound to, and prepares the output. check has
+// accepted the command and the flags.
 func (f *judgeFlags) complete(p *program, command []string) error {
 	if err := f.out.prepare(); err != nil {
 		return err
@@ -223,13 +226,13 @@ func (f *judgeFlags) complete(p *program, command []string) error {
 	o.StartServer = func(ctx context.Context, l backend.Local) (*backend.Server, error) {
 		return starting(p, func() (*backend.Server, error) { return l.Start(ctx) })
 	}
-	o.Controls = []string{self, "adapter"}
+	o.Controls = []string{self, "adapter"} // package judge appends the name of a lock
 	o.NoticesLoss = f.promise != ""
 	if f.verbose {
 		o.Stderr = p.stderr // which leaves out the passwords
 	}
 	f.announce(p)
-	o.Bounds.Exhaustive = true
+	o.Bounds.Exhaustive = true // the search goes on after a harm: each promise gets a verdict
 	for _, kind := range f.of {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Fault(kind))
 	}
@@ -273,7 +276,8 @@ func requirable() []string {
 }
 
 // unkept is an error that names the promises of --require that are not kept. A broken one
-// is in another error, too. What the lock does not offer "all" does not ask for.
+// is in another error, too. "all" leaves out those that the lock does not make, whose state is
+// "not offered" or "not kept".
 func (f *judgeFlags) unkept(res *findings.Explorations) error {
 	var unkept []string
 	for _, p := range res.Promises {
@@ -312,7 +316,7 @@ func (f *judgeFlags) judged(ctx context.Context) (*findings.Explorations, error)
 	if err != nil {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
-	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: run has parsed it
+	_, name, _, _ := search.ParseToken(f.replay) // cannot fail: check has parsed it
 	of := findings.Exploration{Judged: true, Scheme: f.options.Scheme(), Program: name}
 	of.Schedules = 1
 	of.Harmful = one.Harmful

@@ -46,11 +46,14 @@ func TestJudgeUsage(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}
+
 	if code := exitCode(fmt.Errorf("one-account, after one-item: %w", judge.ErrAdapter)); code != exitEnvironment {
 		t.Errorf("a later program that cannot be judged: exit code %d, want %d", code, exitEnvironment)
 	}
+
 	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire(")
 	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).says(t, "inventory:", "return 'bought'")
+
 	testkit.Local(t)
 	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal`)
 	marketsim(t, "judge", "--", "/bin/true").exits(t, 2).says(t, "has ended")
@@ -109,6 +112,7 @@ func TestJudgeRequires(t *testing.T) {
 		{Promise: "fenced", State: "not offered", Why: "it prints no fencing tokens"},
 		{Promise: "notices loss", State: "not kept"},
 	}}
+
 	const crash = "survives a crash is unchecked: lock: stopped after 9 schedules"
 	for require, want := range map[string]string{
 		"":                           "",
@@ -126,6 +130,7 @@ func TestJudgeRequires(t *testing.T) {
 				t.Errorf("--require %s: exit code %d, want %d", require, code, exitEnvironment)
 			}
 		}
+
 		if got != want {
 			t.Errorf("--require %s: %q, want %q", require, got, want)
 		}
@@ -156,10 +161,12 @@ func TestJudgedIsDrawn(t *testing.T) {
 	one := findings.Exploration{Scheme: "node lock.js", Program: "lock",
 		Searched: findings.Searched{Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2}}
 	one.Diagram = &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}
+
 	outlived, freed := one, one
 	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x5/a/lock/d1")
 	freed.Shortest(verify.Violation{Harm: verify.FreedAnothers, Text: "b"}, 0, 1, "x5/b/lock/d1")
 	freed.Broken = "owner-only release"
+
 	for _, c := range []struct {
 		all   []findings.Exploration
 		wants []string
@@ -181,14 +188,17 @@ func TestJudgedIsDrawn(t *testing.T) {
 func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
 	keys := testkit.Must(market.NewKeys("adapter:"))(t)
+
 	connect := func() (net.Conn, error) { return redisconn.To(s.Target).Connect(t.Context()) }
 	gate := testkit.Must(wire.StartGate(connect))(t)
 	t.Cleanup(func() { _ = gate.Close() })
 	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())
+
 	seeds := suite.Markets()[0]
 	rdb := testkit.Dial(t, s)
 	seeds.Seed(func(command ...any) { rdb.Do(t.Context(), command...) }, keys)
+
 	for _, c := range []struct{ spec, says, answers string }{
 		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
 		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
@@ -200,11 +210,13 @@ func TestAdapter(t *testing.T) {
 		if err := run(t.Context(), []string{"adapter", c.spec}, in, &out, io.Discard); err != nil {
 			t.Errorf("%s: %v", c.spec, err)
 		}
+
 		answers, want := strings.Split(strings.TrimSpace(out.String()), "\n"), strings.Split(c.answers, ";")
 		if !slices.EqualFunc(answers, want, strings.HasPrefix) {
 			t.Errorf("%s was told %q and answered %q, want %q", c.spec, c.says, answers, c.answers)
 		}
 	}
+
 	marketsim(t, "adapter", "nothing").exits(t, 2).says(t, "nothing")
 	help := marketsim(t, "--help").stdout
 	if strings.Contains(help, "\n  adapter ") || !strings.Contains(help, "\n  judge ") {

@@ -25,14 +25,17 @@ func TestKilledLeavesNothing(t *testing.T) {
 			if _, err := exec.LookPath("redis-cli"); err != nil {
 				testkit.Require(t, "redis", err.Error())
 			}
+
 			temporary, env := stopping(t, c.stopping)
 			child := startChildIn(t, env, append(strings.Fields(c.command), c.backend)...)
 			eventually(t, c.folder, func() bool {
 				made, _ := filepath.Glob(filepath.Join(temporary, c.folder))
 				return len(made) > 0
 			})
+
 			child.kill()
 			eventually(t, "the end of what it started", func() bool { return len(withEnvironment(t, env[0])) == 0 })
+
 			startChildIn(t, env, short("run", "--strategy", "lua", "--backend", "local")...).end().exits(t, exitFine)
 			isEmpty(t, temporary)
 		})
@@ -48,15 +51,18 @@ func TestJudgedProgramsEndWithJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			temporary, env := stopping(t, "redis-cli")
+
 			const script = `trap '' HUP; sleep 1000 & kill -STOP $!; : >"$TMPDIR/stopped"
 				while read -r line; do :; done; sleep 1000`
 			c := startChildIn(t, env, "judge", "--", "/bin/sh", "-c", script)
 			eventually(t, "the program", func() bool { return exists(filepath.Join(temporary, "stopped")) })
+
 			end(c)
 			if name == "interrupted" {
 				c.end().exits(t, exitInterrupted)
 				isEmpty(t, temporary)
 			}
+
 			eventually(t, "the end of what it started", func() bool { return len(withEnvironment(t, env[0])) == 0 })
 		})
 	}

@@ -71,9 +71,11 @@ func TestNothingOutlivesTheCommand(t *testing.T) {
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
+
 				temporary, folder := t.TempDir(), t.TempDir()
 				c := startChildIn(t, []string{"TMPDIR=" + temporary, "ESCAPED=" + folder}, args...)
 				escaped(t, folder)
+
 				end(c)
 				if how != "killed" {
 					c.end().exits(t, exitInterrupted)

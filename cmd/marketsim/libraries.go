@@ -45,6 +45,7 @@ func ofLibrary(l reference.Library, faults *findings.FaultTable) *view.Doc {
 		"whose code was run: " + l.Code,
 		fmt.Sprintf("try, of many: marketsim faults --scenario %s --lock %s", l.Scenario, process.ShellLine(l.Lock)),
 	}}
+
 	for _, f := range faults.Of(l.Scenario) {
 		if f.Subject == l.Lock {
 			d.Facts = append(d.Facts, "it finds: "+f.InWords())

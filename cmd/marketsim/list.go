@@ -106,6 +106,7 @@ type description struct {
 func describe(name string, all []namedResult) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.SchemeOf(catalogue.Full(), name)
+	// Without parameters it may be the name of a scenario, which makes no scheme.
 	if err != nil && with {
 		return nil, err
 	}
@@ -226,6 +227,7 @@ func faultNotes(scheme, source string, faults *findings.FaultTable) (notes []str
 	return notes
 }
 
+// overview is what list shows without arguments.
 func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how").Wrapping("how")
 	for _, s := range c.Strategies {
@@ -234,7 +236,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 
 	var good, wrong []string
 	for _, k := range c.Locks {
-		if strings.HasPrefix(k.Summary, "WRONG") {
+		if strings.HasPrefix(k.Summary, "WRONG") { // wrong on purpose
 			wrong = append(wrong, k.Name)
 		} else {
 			good = append(good, k.Name)
@@ -271,6 +273,8 @@ func promises(kinds []lock.Kind) *view.Table {
 	return t
 }
 
+// features shows results/features.csv: each column of the table is what is published and what was
+// observed, two fields beside each other in the file. No field holds a comma.
 func features() view.Block {
 	lines := strings.Split(strings.TrimSpace(results.FeaturesCSV), "\n")
 	t := view.NewTable("lock", "enters again reading", "enters again writing", "only the owner deletes", "expires")

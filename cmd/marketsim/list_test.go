@@ -17,10 +17,12 @@ func TestListNamesEverything(t *testing.T) {
 	o := unbroken(marketsim(t, "list").exits(t, exitFine))
 	c := catalogue.Full()
 	told := func(name string) outcome { return unbroken(marketsim(t, "list", name).exits(t, exitFine)) }
+
 	for _, s := range c.Strategies {
 		o.says(t, s.Name)
 		told(s.Name).says(t, "strategy "+s.Name, strings.Fields(s.Source)[0])
 	}
+
 	promises := unbroken(marketsim(t, "list", "--locks").exits(t, exitFine))
 	marketsim(t, "list", "--locks").says(t, "rw-naive            yes / yes", "set-ex-compare      - / -", "yes / no")
 	for _, p := range (lock.Promises{}).List() {
@@ -34,6 +36,7 @@ func TestListNamesEverything(t *testing.T) {
 			one.says(t, p.Name)
 		}
 	}
+
 	for _, sc := range fault.Scenarios() {
 		marketsim(t, "list", "--scenarios").exits(t, exitFine).says(t, sc.Name)
 		told(sc.Name).says(t, "scenario "+sc.Name, sc.Promise)
@@ -61,14 +64,17 @@ func TestListSaysWhatWasFound(t *testing.T) {
 	} {
 		listed := marketsim(t, "list", c.name).exits(t, exitFine).says(t, c.says...)
 		about := marketsim(t, "report", storedFaults, "../../results/explored", "--lock", c.name).exits(t, exitFine)
+
 		found, parameters, _ := strings.Cut(listed.stdout, "\n\ntakes ")
 		if n := strings.Count(about.stdout, "\n"); found+"\n" != about.stdout || parameters == "" || n > 28 {
 			t.Errorf("list says\n%s\nand the report says in %d lines\n%s", listed.stdout, n, about.stdout)
 		}
 	}
+
 	marketsim(t, "list", "setnx").silent(t, "Played with") // it is nobody's library
 	// what breaks a lock that has a library's name comes before the library
 	marketsim(t, "list", "redsync").says(t, "\nlibrary redsync, several servers\n")
+
 	page := filepath.Join(t.TempDir(), "two.html")
 	marketsim(t, "report", storedFaults, "--lock", "redsync,set-px:fencing=token", "-o", page).exits(t, exitFine)
 	both := regexp.MustCompile(`(?s)lock redsync.*--scenario lottery --lock redsync.*lock set-px:fencing=token`)

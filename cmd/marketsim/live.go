@@ -37,6 +37,8 @@ func (l *liveRow) line(now time.Time, columns int) string {
 	soFar := l.soFar
 	l.mu.Unlock()
 
+	// Began is when the measured time begins. It is known from the start of the load on, and lies
+	// ahead during the warm-up.
 	left := soFar.Began.Add(l.duration).Sub(now)
 	doing := left.Round(time.Second).String() + " left"
 	switch {
@@ -97,7 +99,7 @@ func (p *program) follow(l *liveRow) (stop func()) {
 	})
 	return func() {
 		close(over)
-		showing.Wait()
+		showing.Wait() // a line that came later would stand below the row's result
 	}
 }
 

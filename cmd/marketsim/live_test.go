@@ -100,6 +100,7 @@ func TestThresholdsOfARun(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "out")
 			args := strings.Fields("run lua --mix 1x1 --trials 9 --out " + dir + " " + c.thresholds)
 			o := playing(t, rising, args...).exits(t, c.code).says(t, c.says, "stored in "+dir)
+
 			if run := parse(t, read(t, filepath.Join(dir, runFile))); len(run.Rows) != 9 || run.Status != stored.Complete {
 				t.Errorf("%d rows are stored, %s:\n%s", len(run.Rows), run.Status, o.stderr)
 			}

@@ -28,6 +28,7 @@ func TestEveryLockTrades(t *testing.T) {
 		lock.NeedsMasters: ":node-timeout=2.5s", // a busy machine is slow
 		lock.NeedsEtcd:    ":timeout=2s",        // the rehearsal waits for all of it
 	}
+
 	groups := map[group][]string{}
 	for _, k := range catalogue.Full().Locks {
 		if len(k.NewerCommands(nil)) > 0 { // see TestNewerCommands
@@ -36,6 +37,7 @@ func TestEveryLockTrades(t *testing.T) {
 		g := group{k.Needs, k.Promises.Exclusive}
 		groups[g] = append(groups[g], "coarse:"+k.Name+params[k.Needs])
 	}
+
 	for g, specs := range groups {
 		t.Run(fmt.Sprintf("needs %q, exclusive %t", g.needs, g.exclusive), func(t *testing.T) {
 			t.Parallel()
@@ -43,6 +45,7 @@ func TestEveryLockTrades(t *testing.T) {
 				return marketsim(t, "run", "--backend", "local", "--strategy", strings.Join(specs, ","), "--mix", "2x2",
 					"--duration", duration, "--warmup", "0s", "--format", "json")
 			}
+
 			o := trade("50ms", specs...)
 			if strings.Contains(o.stderr, "not available") {
 				o.exits(t, exitUsage)
@@ -51,6 +54,7 @@ func TestEveryLockTrades(t *testing.T) {
 			if g.exclusive {
 				o.exits(t, exitFine)
 			}
+
 			res := parse(t, o.stdout)
 			if len(res.Rows) != len(specs) {
 				t.Errorf("%d rows, want %d:\n%s", len(res.Rows), len(specs), o.stderr)
@@ -79,12 +83,14 @@ func TestMastersOfOnesOwn(t *testing.T) {
 		urls = append(urls, "redis://:"+target.Password+"@"+target.Addr)
 		shown = append(shown, target.String())
 	}
+
 	o := marketsim(t, "run", "--backend", "local", "--strategy", "fine:redlock:node-timeout=2.5s", "--mix", "1x1",
 		"--duration", "100ms", "--warmup", "0s", "--redlock", strings.Join(urls, ","), "--format", "json").
 		exits(t, exitFine)
 	if stored := parse(t, o.stdout).Manifest.Config.LockServers["redlock"]; stored != strings.Join(shown, ",") {
 		t.Errorf("the manifest names %v, want %v", shown, urls)
 	}
+
 	for i := range urls {
 		conn := testkit.Must(five[i].Dial(t.Context()))(t)
 		defer conn.Close()

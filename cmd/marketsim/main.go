@@ -71,8 +71,8 @@ type program struct {
 	measureRow func(context.Context, result.Point, load.Options) (result.Row, error)
 
 	mu      sync.Mutex        // held while something is started, and by leave
-	started redisconn.Closers // for when a second signal ends the program
-	over    bool              // the program ends by itself
+	started redisconn.Closers // closed by leave, at a second signal, and by measure at its end
+	over    bool              // the program ends by itself: leave does nothing any more
 }
 
 // run is main without what belongs to the process. It returns an error for
@@ -108,6 +108,7 @@ func (p *program) run(ctx context.Context, stdin io.Reader) error {
 	flushed := help.Flush() // returns the error of the first write that failed
 	err = suggestList(cmp.Or(err, flushed))
 
+	// Before cobra has accepted a command line, every error but one of writing help is about it.
 	mistyped := !accepted && flushed == nil
 	if err != nil && (mistyped || isUsage(err)) {
 		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
@@ -124,6 +125,7 @@ func withNextStep(err error) error {
 	}
 
 	explained := redisconn.Explain(err)
+	// If Explain has nothing to add, step is empty, and every text contains it.
 	step := strings.TrimPrefix(explained.Error(), err.Error())
 	if strings.Contains(err.Error(), step) {
 		return err
@@ -181,6 +183,7 @@ func oneOf(kinds ...func() []string) cobra.CompletionFunc {
 		for _, kind := range kinds {
 			names = append(names, kind()...)
 		}
+
 		before := typed[:strings.LastIndex(typed, ",")+1]
 		for _, name := range names {
 			if strings.HasPrefix(before+name, typed) {
@@ -238,7 +241,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			return usageError{err}
 		}
 
-		cmd.InitDefaultHelpFlag()
+		cmd.InitDefaultHelpFlag() // cobra does so only for a command that it executes
 		return cmd.Help()
 	}
 	return help
@@ -249,11 +252,14 @@ const flagUsages = "flags"
 
 const helpWidth = 100 // columns; a test holds the texts to it, too
 
+// group gives cmd the flags that define makes. Help shows them under the heading, in the order in
+// which define adds them, and groups in the order of the calls.
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	flags.SortFlags = false
 	define(flags)
 
+	// Before the lines below are made: see switchValue.
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Value.Type() == "bool" {
 			f.Value = switchValue{f.Value}
@@ -293,6 +299,7 @@ func (p *program) commandLine() string {
 	again := []string{"--script", "--server"} // what they name is read or started again
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 
+	// The value of a flag stands behind "=" or is the next argument.
 	for i, arg := range p.args {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch {
@@ -310,7 +317,8 @@ func (p *program) commandLine() string {
 }
 
 // withoutSecrets returns err without passwords, whether in URLs or repeated by the
-// server, and without terminal codes. Of what is very long it shows the ends.
+// server, and without terminal codes. Of what is very long it shows the ends. What it returns
+// wraps err, whose kind exitCode needs.
 func (p *program) withoutSecrets(err error) error {
 	if err == nil {
 		return nil

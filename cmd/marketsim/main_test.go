@@ -135,10 +135,12 @@ func startChildIn(t testing.TB, env []string, args ...string) *child {
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	ownGroup(c.cmd)
 	testkit.Succeeds(t, c.cmd.Start())
+
 	go func() {
 		_ = c.cmd.Wait() // how it ended is in ProcessState
 		close(c.exited)
 	}()
+
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
 		<-c.exited

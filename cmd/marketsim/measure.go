@@ -41,6 +41,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	// From here on something may run, which is ended however this returns.
 	p.progress("getting the servers ready")
 	on := new(running)
+	// Deferred after stop, and so done before it: signals are still handled while servers end.
 	defer func() { err = errors.Join(err, p.started.Close()) }()
 	err = on.start(ctx, p, plan)
 	if err == nil {
@@ -90,6 +91,7 @@ func (p *program) showNextSteps(plan *plan, on *running, run *runs.Run) {
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
 		p.notice("history recorded; judge it with: marketsim check %s", process.ShellLine(dir))
 	}
+	// Only reproduce has claims. It does not take --server, so that its one server has no name.
 	if len(run.Claims) > 0 && on.market("").Name == backend.OriginEmbedded {
 		p.notice("for Redis's own numbers and all claims, install a Redis and run this again: " +
 			"apt-get install redis-server, or brew install redis")
@@ -111,7 +113,8 @@ func missed(run *runs.Run) (err error) {
 }
 
 // rounds measures until a row fails or the user stops it, and stores the result after
-// each. wrong is what audits found.
+// each. wrong is what audits found; failure is why it ended early, and nil if all rows are
+// complete and stored.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
@@ -140,7 +143,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 				return ended(stored.Incomplete, err)
 			}
 			run.Rows = append(run.Rows, row)
-			p.passwords.hideIn(run)
+			p.passwords.hideIn(run) // before the row is stored: an error's text in it may hold one
 
 			done := len(run.Rows)
 			// The time that markets take to be stocked and audited is in it.
@@ -177,17 +180,20 @@ func (p *program) row(
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	// Why an interval could not be printed. It belongs to the goroutine of Progress until
+	// measureRow has returned.
 	var unprinted error
 	o.Progress = func(soFar result.Row) {
 		underway.update(soFar)
 		if plan.out.format != asJSONL || unprinted != nil {
 			return
 		}
+		// The one that has just ended, or at the start of the load none.
 		unprinted = view.Intervals(p.stdout, "", soFar, max(0, len(soFar.Course)-1))
 		if errors.Is(unprinted, syscall.EPIPE) { // the reader of stdout has gone: no server has failed
 			unprinted = errUnread
 		}
-		if unprinted != nil {
+		if unprinted != nil { // the row ends as at an interrupt
 			stop()
 		}
 	}
@@ -294,6 +300,8 @@ func (p *plan) prepare() error {
 		return nil
 	}
 
+	// An error means that none was found, as where the folder is not there yet, or that one below it
+	// cannot be read: a history that is there is not overwritten in any case.
 	if _, err := history.Find(dir); err == nil {
 		return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
 	}
@@ -307,7 +315,8 @@ func (p *plan) prepare() error {
 	return nil
 }
 
-// takesHistories refuses a folder in which those of rows cannot be made.
+// takesHistories refuses a folder in which those of rows cannot be made: in the place of one is
+// something else, or a link that another user may have put there.
 func (p *plan) takesHistories() error {
 	folders := []string{p.options.History}
 	for trial := 1; trial <= p.config.Trials; trial++ {
@@ -316,6 +325,7 @@ func (p *plan) takesHistories() error {
 			folders = append(folders, filepath.Dir(dir), dir)
 		}
 	}
+
 	for _, dir := range folders {
 		if err := takesFolder(dir); err != nil {
 			return err

@@ -73,12 +73,14 @@ func TestOutsideRun(t *testing.T) {
 	for _, theirs := range []string{"theirs", "marketsim:{other}:market:"} {
 		testkit.Succeeds(t, s.conn.Set(t.Context(), theirs, "kept", 0).Err())
 	}
+
 	// With WATCH a seller may leave no time for a purchase on a busy machine.
 	dir, o := whereAllBought(t, "--strategy", "fine,lua", "--mix", "1x1,1x2", "--redis", s.url(""))
 	s.holds(t, "theirs", "marketsim:{other}:market:")
 	if read(t, filepath.Join(dir, "run.json")) == "" || marketsim(t, "report", dir).exits(t, exitFine).stdout != o.stdout {
 		t.Error("report does not draw what was printed")
 	}
+
 	lines := table(t, marketsim(t, "report", dir, "--format", "csv").exits(t, exitFine).stdout)
 	if len(lines) != 4 {
 		t.Fatalf("%d rows in the CSV, want 4", len(lines))
@@ -94,12 +96,14 @@ func TestOutsideRun(t *testing.T) {
 			t.Errorf("%s: %s, audit %s, %v bought in %v s, %v/s",
 				name, line["status"], line["audit_ok"], bought, seconds, rate)
 		}
+
 		p50 := number(t, line, "wait_ms_p50")
 		p99 := number(t, line, "wait_ms_p99")
 		most := number(t, line, "wait_ms_max")
 		if p50 <= 0 || p50 > p99 || p99 > most {
 			t.Errorf("%s: waits p50 %v, p99 %v, max %v", name, p50, p99, most)
 		}
+
 		for _, format := range []string{"text", "markdown"} {
 			marketsim(t, "report", dir, "--format", format).exits(t, exitFine).says(t, line["strategy"])
 		}
@@ -111,6 +115,7 @@ func TestOutsideGobench(t *testing.T) {
 	t.Parallel()
 	dir, _ := whereAllBought(t, "--strategy", "fine", "--mix", "2x2", "--backend", "embedded")
 	text := marketsim(t, "report", dir, "--format", "gobench").exits(t, exitFine).stdout
+
 	r, found := benchfmt.NewReader(strings.NewReader(text), "stdout"), 0
 	for r.Scan() {
 		switch rec := r.Result().(type) {
@@ -123,6 +128,7 @@ func TestOutsideGobench(t *testing.T) {
 			t.Error(rec)
 		}
 	}
+
 	if err := r.Err(); err != nil || found != 1 {
 		t.Errorf("%d results, %v in\n%s", found, err, text)
 	}
@@ -184,11 +190,13 @@ func TestOutsidePage(t *testing.T) {
 		testkit.Require(t, "chromium",
 			"there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
 	}
+
 	dir := t.TempDir()
 	marketsim(t, short("run", "--strategy", "fine,lua", "--mix", "1x1,2x2", "--backend", "embedded",
 		"--out", filepath.Join(dir, "out"))...).exits(t, exitFine)
 	page := filepath.Join(dir, "page.html")
 	marketsim(t, "report", filepath.Join(dir, "out"), "-o", page).exits(t, exitFine)
+
 	browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu",
 		"--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+page)
 	var stderr strings.Builder
@@ -197,9 +205,11 @@ func TestOutsidePage(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
+
 	if figures := strings.Count(string(dom), "<svg"); figures < 2 || !strings.Contains(string(dom), "<table") {
 		t.Errorf("the browser shows %d figures", figures)
 	}
+
 	for line := range strings.Lines(stderr.String()) {
 		if strings.Contains(line, "CONSOLE") {
 			t.Errorf("the browser says %s", line)
@@ -229,6 +239,7 @@ func TestOutsideFaults(t *testing.T) {
 	}
 	t.Parallel()
 	testkit.Local(t)
+
 	type found struct {
 		Findings []struct{ Scenario, Subject, Verdict, Harm string }
 	}
@@ -243,12 +254,14 @@ func TestOutsideFaults(t *testing.T) {
 		}
 		return cells
 	}
+
 	want := read(string(testkit.Must(os.ReadFile(filepath.Join(storedFaults, faultsFile)))(t)))
 	o := marketsim(t, "faults", "--scenario", "crash-holding,pause,pause-release",
 		"--lock", "watch,setnx,set-ex-fixed,set-px,set-px:fencing=token", "--format", "json")
 	if o.code != exitFine && o.code != exitViolation {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
+
 	got := read(o.stdout)
 	if len(got) != 15 {
 		t.Errorf("%d cells, want 15", len(got))

@@ -101,8 +101,9 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", load.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that a function makes. load.Options.Validate says
-// which values exclude each other.
+// measures has cmd measure the points that pointsOf makes of the canonical names of strategies.
+// pointsOf may also set fields of f that f.plan reads afterwards, such as axes.
+// load.Options.Validate says which values exclude each other.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, pointsOf func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
@@ -171,7 +172,7 @@ func (f *rowFlags) know(p *program, specs []string) (err error) {
 	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
-		_, unknown := f.catalogue.Parse("exec:" + name)
+		_, unknown := f.catalogue.Parse("exec:" + name) // nil: the name is taken
 
 		if badName(name) || len(command) == 0 || unknown == nil {
 			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
@@ -179,7 +180,7 @@ func (f *rowFlags) know(p *program, specs []string) (err error) {
 		if _, err := exec.LookPath(command[0]); err != nil {
 			return usagef("--exec %s: %w: is it installed?", name, err)
 		}
-		p.passwords.addIn(command)
+		p.passwords.addIn(command) // notes its secrets; the command itself runs as it was typed
 		f.catalogue.Strategies = append(f.catalogue.Strategies, protocol.Strategy("exec:"+name, command))
 	}
 	return nil
@@ -246,7 +247,7 @@ func (f *rowFlags) loadOf() result.Load {
 	load.HoldMS = inMS(f.hold)
 	load.RTTMS = inMS(f.rtt)
 	if load.Markets == 1 {
-		load.Markets = 0
+		load.Markets = 0 // as a Load spells that there is one
 	}
 	return load
 }
@@ -302,15 +303,17 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	}
 	keys, err := market.NewKeys(cmp.Or(f.prefix, fmt.Sprintf(form, rand.Uint32())))
 	if err == nil {
-		err = f.judges(cmd, &config)
+		err = f.judges(cmd, &config) // sets f.trials, too, which is read below
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	server, err := f.server.plan()
 	if err != nil {
 		return nil, err
 	}
+
 	specs := map[string]strategies.Spec{}
 	for _, point := range points {
 		specs[point.Spec()], err = f.catalogue.Parse(point.Spec())
@@ -377,6 +380,7 @@ func (p *plan) checkPoints() error {
 			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
 
+		// Before so large a slice of Sites is made below.
 		if point.Markets > load.MaxWorkers {
 			return usagef("--markets: %d: each needs workers, of which there are %d at most", point.Markets, load.MaxWorkers)
 		}
@@ -417,6 +421,8 @@ func (p *plan) ahead() string {
 // In the name of a folder, or of a program of --exec.
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
 
+// historyOf is the folder for the history of a row; empty: none is recorded. point is an index
+// into config.Points. The number in front keeps points apart whose names become the same here.
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History
 	if dir != "" && p.config.Trials > 1 {

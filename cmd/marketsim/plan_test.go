@@ -51,10 +51,12 @@ func TestParseRates(t *testing.T) {
 // and a history of its own.
 func TestRounds(t *testing.T) {
 	points := published(reference.Book)
+
 	rounds := func(seed uint64, trials int) (orders [][]int) {
 		p := &plan{config: runs.Config{Points: points, Trials: trials}}
 		p.options.Seed, p.options.History = seed, "h"
 		folders := map[string]bool{}
+
 		for trial := 1; trial <= trials; trial++ {
 			order := p.order(trial)
 			orders = append(orders, order)
@@ -69,11 +71,14 @@ func TestRounds(t *testing.T) {
 		if len(folders) != trials*len(points) {
 			t.Errorf("%d folders for %d rows", len(folders), trials*len(points))
 		}
+
 		return orders
 	}
+
 	if single := rounds(1, 1)[0]; !slices.IsSorted(single) {
 		t.Errorf("a single round is not in the order in which it was asked for: %v", single)
 	}
+
 	first := rounds(1, 9)
 	different := map[string]bool{}
 	for _, order := range first {
@@ -82,6 +87,7 @@ func TestRounds(t *testing.T) {
 	if again := rounds(1, 9); len(different) < 8 || !slices.EqualFunc(first, again, slices.Equal) {
 		t.Errorf("9 rounds have %d orders, and again %v", len(different), again)
 	}
+
 	if other := rounds(2, 9); slices.EqualFunc(first, other, slices.Equal) {
 		t.Error("another seed gives the same orders")
 	}
@@ -109,6 +115,7 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 	if took > 100*time.Second {
 		t.Errorf("the load alone takes %s", took)
 	}
+
 	define := func(f *rowFlags, cmd *cobra.Command) {
 		f.addMeasuring(cmd.Flags(), reproduceDuration, reproduceWarmup, reproduceTrials)
 	}
@@ -123,6 +130,7 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 			t.Errorf("on the embedded server with %q: %s, want %s", args, got, want)
 		}
 	}
+
 	if slices.ContainsFunc(points, func(p result.Point) bool { return !p.Empty }) {
 		t.Errorf("%+v", points)
 	}
@@ -154,11 +162,13 @@ func TestComparedRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
+
 		names := testkit.Must(subjects(catalogue.Full(), slices.Repeat([]string{"fine"}, c.strategies)))(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})
 		}
+
 		p, err := f.plan(cmd, points)
 		planned := err == nil && p.config.Trials == c.want && *p.config.Margin == 0.05
 		switch {
@@ -180,11 +190,13 @@ func TestTrials(t *testing.T) {
 	if len(res.Rows) != 12 || res.Manifest.Config.Trials != 6 {
 		t.Errorf("%d rows in %d rounds, want 12 in 6", len(res.Rows), res.Manifest.Config.Trials)
 	}
+
 	for i, r := range res.Rows {
 		if r.Trial != 1+i/2 {
 			t.Errorf("row %d is of round %d", i+1, r.Trial)
 		}
 	}
+
 	found, err := history.Find(dir)
 	if err != nil || len(found) != 12 || found[0] != filepath.Join(dir, "round-01", "01-watch-1x1") {
 		t.Errorf("%v, histories in %q", err, found)
@@ -198,6 +210,7 @@ func TestInterruptedBeforeTheLoad(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := newExternal(t)
+
 	for _, args := range [][]string{
 		{"clean", "--prefix", "mine:", "--redis", s.url("")},
 		{"run", "--strategy", "fine", "--redis", s.url(""), "--out", filepath.Dir(storedRun(t)), "--force"},

@@ -61,6 +61,8 @@ func newReport(p *program) *cobra.Command {
 	return cmd
 }
 
+// report draws the results that paths stand for or, with --lock, what they say of some schemes.
+// It reads all of them before it writes anything.
 func (f reportFlags) report(p *program, paths []string, formatGiven bool) error {
 	if err := f.out.prepare(); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (f reportFlags) storeReport(p *program, all []namedResult, write func(io.Wr
 	if err := followsNoLink(f.file); err != nil {
 		return usagef("-o: %w", err)
 	}
-	target, _ := os.Stat(f.file)
+	target, _ := os.Stat(f.file) // nil: it is not there, and no result is the same file
 	for _, one := range all {
 		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
 			return usagef("-o: %s is a result to be reported: name another file", f.file)
@@ -125,8 +127,8 @@ func (f reportFlags) storeReport(p *program, all []namedResult, write func(io.Wr
 	return nil
 }
 
-// format is the one that was asked for: by --format, by --figure, or else by the ending
-// of the file.
+// format is the one that was asked for: by --format, else by the ending of the file, else by
+// --figure. given says whether --format was.
 func (f reportFlags) format(paths []string, given bool) (format string, err error) {
 	format = f.out.format
 	if !given {
@@ -149,6 +151,7 @@ func (f reportFlags) format(paths []string, given bool) (format string, err erro
 	return format, nil
 }
 
+// about is what results say of schemes, a document for each.
 func about(schemes []string, all []namedResult) (docs []*view.Doc, err error) {
 	for _, scheme := range schemes {
 		one, err := describe(scheme, all)
@@ -158,6 +161,7 @@ func about(schemes []string, all []namedResult) (docs []*view.Doc, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("--lock: %w", err)
 		}
+		// The first block is the evidence; what parameters there are is left out.
 		docs = append(docs, &view.Doc{Title: one[0].Title, Facts: one[0].Facts, Blocks: one[0].Blocks[:1]})
 	}
 	return docs, nil
@@ -207,6 +211,7 @@ func (f reportFlags) pick(all []namedResult) (figure view.Figure, others string,
 	return figures[0], others, nil
 }
 
+// loadAll reads the results of all paths, in their order, up to the first that cannot be read.
 func loadAll(paths []string) (all []namedResult, err error) {
 	for _, path := range paths {
 		files, err := resultFiles(path)

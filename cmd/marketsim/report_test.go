@@ -20,8 +20,10 @@ func storedRun(t testing.TB) string {
 		Status:   stored.Complete,
 		Manifest: runs.Manifest{Backend: "local", Server: "redis"},
 	}
+
 	margin := 0.05
 	run.Manifest.Config = runs.Config{Trials: 6, DurationSeconds: 1, Margin: &margin}
+
 	for _, strategy := range []string{"fine", "coarse"} {
 		p := result.Point{Strategy: strategy, Mix: result.Mix{Sellers: 5, Buyers: 5}}
 		run.Manifest.Config.Points = append(run.Manifest.Config.Points, p)
@@ -42,6 +44,7 @@ func storedRun(t testing.TB) string {
 			})
 		}
 	}
+
 	path := filepath.Join(t.TempDir(), runFile)
 	testkit.Succeeds(t, store(path, false, run.Write))
 	return path
@@ -107,6 +110,7 @@ func TestReportInAFile(t *testing.T) {
 			}
 		}
 	}
+
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 14 {
 		t.Errorf("beside the files there are %v, %v", left, err)
 	}
@@ -153,6 +157,7 @@ func TestReportRefusesEndings(t *testing.T) {
 		args := append([]string{"report", "-o", filepath.Join(dir, name)}, c.args...)
 		marketsim(t, args...).exits(t, exitUsage).says(t, c.says...)
 	}
+
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("there are %v, %v", left, err)
 	}
@@ -200,6 +205,8 @@ func TestCleanHint(t *testing.T) {
 			t.Errorf("got %s, %v; want %s", got, err, c.want)
 		}
 	}
+
+	// clean reads both by itself, and the hint repeats neither.
 	t.Setenv("REDIS_URL", "redis://:pw@h")
 	t.Setenv("REDIS_PASSWORD", "pw")
 	plan, err := serverFlags{}.plan()

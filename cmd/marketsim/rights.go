@@ -57,9 +57,10 @@ func (r rights) check(ctx context.Context, dialer redisconn.Dialer) error {
 		return err
 	}
 	defer conn.Close()
+
 	refused, err := r.refused(ctx, conn)
 	if len(refused) == 0 {
-		return err
+		return err // nil, or why the commands could not be tried
 	}
 	return &rightsError{refusal: err, advice: r.advice(refused)}
 }

@@ -36,6 +36,7 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 	specs := []string{"fine:set-px+watchdog:ttl=400ms", "fine:redsync+watchdog:ttl=400ms", "fine:set-px:release=watch",
 		"fine:set-px:fencing=token", "fine:set-px:fencing=token:idempotent=on", "fine:set-px:write=fused",
 		"fine:set-px:after-unknown=kill", "lua:idempotent=on"}
+
 	full := catalogue.Full()
 	for _, strategy := range full.Strategies {
 		specs = append(specs, strategy.Name)
@@ -45,6 +46,7 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 			specs = append(specs, "fine:"+kind.Name)
 		}
 	}
+
 	for i, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
 			user := fmt.Sprintf("guest%d", i)
@@ -53,6 +55,7 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 				testkit.Succeeds(t, s.conn.Do(t.Context(), words...).Err())
 			}
 			grant("on", ">"+secret)
+
 			hold := "100us" // short, so that a waiter finds the lock free before its time-out
 			if strings.Contains(spec, "+watchdog") {
 				hold = "200ms" // longer than the third of a lease after which it is renewed
@@ -66,6 +69,7 @@ func TestAdviceEndsAfterOneRound(t *testing.T) {
 			if o.code != exitFine && o.code != exitViolation { // which the flawed ones come to
 				t.Errorf("exit code %d:\n%s", o.code, o.stderr)
 			}
+
 			log := fmt.Sprint(s.conn.Do(t.Context(), "ACL", "LOG").Val())
 			for _, denied := range regexp.MustCompile(`object:(\S+)`).FindAllStringSubmatch(log, -1) {
 				// the first refusal, and what runs do without

@@ -52,6 +52,8 @@ func newCompare(p *program) *cobra.Command {
 	})
 
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
+		// A control: compare.Of decides nothing by a metric in which the first strategy differs
+		// from itself.
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
 			names = append(names, again)
 		}
@@ -75,7 +77,7 @@ func newSweep(p *program) *cobra.Command {
 	_ = cmd.MarkFlagRequired("axis") // an error means that there is no such flag
 
 	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
-		f.axes, err = runs.ParseAxes(texts)
+		f.axes, err = runs.ParseAxes(texts) // which f.base reads, and the plan
 		if err != nil {
 			return nil, usagef("--axis: %w", err)
 		}
@@ -130,6 +132,7 @@ func newReproduce(p *program) *cobra.Command {
 			"lock as this `source` does, and compare with its numbers: "+reference.Book+" or "+reference.Jedis)
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})
+
 	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) {
 		switch as {
 		case reference.Book:

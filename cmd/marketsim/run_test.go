@@ -52,6 +52,7 @@ func TestRun(t *testing.T) {
 		if strings.Contains(o.stdout, "backend: ") || strings.Contains(o.stderr, "Rows") {
 			t.Errorf("progress and report are not apart:\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 		}
+
 		res := parse(t, read(t, filepath.Join(dir, runFile)))
 		m := res.Manifest
 		asked := m.Backend == string(s.Name) && m.Seed == 7 && strings.Contains(m.Command, " run --strategy watch,") &&
@@ -60,6 +61,7 @@ func TestRun(t *testing.T) {
 		if res.Status != stored.Complete || !asked || !machine {
 			t.Errorf("status %s, manifest %+v", res.Status, m)
 		}
+
 		if got := strings.Join(m.Config.Subjects(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
 			t.Errorf("%d rows of the strategies %q", len(res.Rows), got)
 		}
@@ -68,11 +70,13 @@ func TestRun(t *testing.T) {
 				t.Errorf("%s: %+v", r.Name(), r)
 			}
 		}
+
 		for format, want := range map[string]string{"text": o.stdout, "json": read(t, filepath.Join(dir, runFile))} {
 			if got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout; got != want {
 				t.Errorf("report --format %s draws\n%s\nand the run\n%s", format, got, want)
 			}
 		}
+
 		if left, _ := os.ReadDir(dir); len(left) != 1 {
 			t.Errorf("left in the folder: %v", left)
 		}
@@ -85,11 +89,13 @@ func TestOutReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	args := short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--out", dir)
 	marketsim(t, args...).exits(t, exitFine)
+
 	before := read(t, filepath.Join(dir, runFile))
 	marketsim(t, args...).exits(t, exitUsage).says(t, "is there already", "--force").silent(t, "backend:")
 	if read(t, filepath.Join(dir, runFile)) != before {
 		t.Error("the result was replaced")
 	}
+
 	marketsim(t, append(args, "--force", "--seed", "9")...).exits(t, exitFine)
 	if read(t, filepath.Join(dir, runFile)) == before {
 		t.Error("the result was not replaced")
@@ -102,14 +108,17 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 	first := output{format: asText, formats: runFormats, dir: t.TempDir(), file: runFile}
 	second := first
 	testkit.Succeeds(t, errors.Join(first.prepare(), second.prepare()))
+
 	mine, other := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete}, &runs.Run{Status: stored.Interrupted}
 	testkit.Succeeds(t, first.save(other))
 	testkit.Succeeds(t, first.save(mine)) // after its next row
+
 	var said strings.Builder
 	err := second.finish(&program{stdout: io.Discard, stderr: &said}, other)
 	if !errors.Is(err, fs.ErrExist) || said.Len() > 0 {
 		t.Errorf("the later one: %v, %q", err, said.String())
 	}
+
 	if text := read(t, filepath.Join(first.dir, runFile)); !strings.Contains(text, string(mine.Status)) {
 		t.Errorf("the first one's result is gone: %s", text)
 	}
@@ -168,21 +177,27 @@ func TestRunAtRates(t *testing.T) {
 		"--slo-fails", "--backend", "embedded", "--duration", "1s", "--warmup", "0s", "--format", "json").
 		exits(t, exitViolation).says(t, "lua 2x3 hold=20ms at 500/s misses its SLO: ")
 	res := parse(t, o.stdout)
+
 	var names []string
 	for _, r := range res.Rows {
 		names = append(names, r.Name())
 		if r.Open == nil || !r.Audit.OK {
 			t.Fatalf("%s: %+v, audit %+v", r.Name(), r.Open, r.Audit)
 		}
+
+		// Orders fall due as a Poisson process. Chance alone hardly ever reaches six standard
+		// deviations.
 		due := r.Rate * r.Seconds
 		off := math.Abs(float64(r.Open.Due) - due)
 		if off > 6*math.Sqrt(due)+1 || r.Open.Done+r.Open.Backlog > r.Open.Due {
 			t.Errorf("%s: want about %.0f orders due in %v s: %+v", r.Name(), due, r.Seconds, *r.Open)
 		}
+
 		if r.Rate == 500 && r.Open.Backlog < 250 {
 			t.Errorf("more than can be made: %+v", *r.Open)
 		}
 	}
+
 	want := []string{"lua 2x3 hold=20ms at 10/s", "lua 2x3 hold=20ms at 500/s"}
 	if !slices.Equal(names, want) || res.Manifest.Config.SLOMS != 250 {
 		t.Errorf("rows %q, want %q; %+v", names, want, res.Manifest.Config)
@@ -214,6 +229,7 @@ func TestSweep(t *testing.T) {
 		"--trials", "6", "--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).
 		exits(t, exitFine).
 		says(t, "6 rounds of 4 rows of 30ms, at least 720ms in all", "\n24/24 ", "hold")
+
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	var places []string
 	for _, p := range compare.Places(res, nil) {
@@ -239,24 +255,30 @@ func TestFlushIsTheEnvironment(t *testing.T) {
 	s.holds(t)
 }
 
+// TestServerKilled: what was measured before the server's death is stored, without
+// an audit.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	dir := t.TempDir()
+
 	running := make(chan outcome, 1)
 	go func() {
 		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch", "--mix", "2x2", "--duration", "10m",
 			"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:", "--out", dir)
 	}()
 	s.trading(t, "mine:")
+
 	killed := time.Now()
 	testkit.Succeeds(t, s.Kill())
+
 	o := <-running
 	if took := time.Since(killed); took > patience {
 		t.Errorf("the death of the server took %s to be told", took)
 	}
 	o.exits(t, exitEnvironment).says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured",
 		"could not be audited", "connection refused", s.url("")+" --prefix mine:", "stored in "+dir)
+
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	if res.Status != stored.Incomplete || len(res.Rows) != 1 || res.Rows[0].Status != stored.Incomplete {
 		t.Fatalf("the result is not one incomplete row: %s %+v", res.Status, res.Rows)
@@ -266,6 +288,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
+// TestOutOfMemory: a server that is full ends the run, whose market is audited and
+// removed all the same.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	// A lock cannot be given back with MULTI when memory is full, so whoever
@@ -274,14 +298,17 @@ func TestOutOfMemory(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel() // on a server of its own: one that was full frees its memory in the background
 			s := newExternal(t, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
+
 			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1", "--duration", "10m", "--warmup", "0s",
 				"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
 			o.exits(t, exitEnvironment).says(t, "OOM command not allowed")
+
 			res := parse(t, o.stdout)
 			one := res.Status == stored.Incomplete && len(res.Rows) == 1
 			if !one || res.Rows[0].Listed+res.Rows[0].Bought == 0 || !res.Rows[0].Audit.OK {
 				t.Fatalf("want one incomplete row, audited: %s %+v", res.Status, res.Rows)
 			}
+
 			s.holds(t)
 		})
 	}

@@ -33,7 +33,8 @@ type marketServer struct {
 	sites []load.Site // where the markets of the row lie that has the most; none: each row has one
 }
 
-// market is the server of rows by its name.
+// market is the server of rows by its name, which must be one of plan.server.markets(), as that
+// of every point is.
 func (on *running) market(name string) marketServer {
 	i := slices.IndexFunc(on.markets, func(m marketServer) bool { return m.name == name })
 	return on.markets[i]
@@ -65,7 +66,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	if err != nil {
 		return err
 	}
-	for _, without := range missing {
+	for _, without := range missing { // locks do without a minority of their servers
 		fmt.Fprintf(p.stderr, "warning: %s\n", p.withoutSecrets(errors.New(without)))
 	}
 
@@ -122,6 +123,7 @@ func (on *running) optionsOf(plan *plan, point result.Point) load.Options {
 	if len(at.sites) > 0 { // a row with one market has it at the first
 		o.Sites = at.sites[:max(1, point.Markets)]
 	}
+
 	o.Servers = connect.MarketServers{
 		Market:    at.Dialer(plan.config.Prefix),
 		Masters:   servers.Dialers(on.locks.Masters),
@@ -145,7 +147,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err := plan.rights().check(ctx, m.Dialer(plan.config.Prefix)); err != nil {
 			return err
 		}
-		if plan.drawn {
+		if plan.drawn { // nobody else has keys there, and to look takes a walk over all keys
 			continue
 		}
 		if err := refuseOccupied(ctx, plan, m); err != nil {
@@ -182,7 +184,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 // refuseOccupied refuses a prefix under which there are keys already.
 func refuseOccupied(ctx context.Context, plan *plan, on marketServer) error {
 	all := []redisconn.Dialer{on.Dialer(plan.config.Prefix)}
-	if len(on.sites) > 0 {
+	if len(on.sites) > 0 { // on several masters: a SCAN sees only what lies on the one that it asks
 		all = everyMaster(on.Server)
 	}
 

@@ -40,6 +40,7 @@ func TestScriptUsage(t *testing.T) {
 	t.Parallel()
 	good := luaFile(t, "return 1")
 	broken := luaFile(t, "return 1\nif then\nend")
+
 	for _, c := range []struct{ given, says string }{
 		{"", "script:mine: which script is it? give --script mine=FILE"},
 		{"other=" + good, "script:mine: which script is it? give --script mine=FILE"},
@@ -58,6 +59,7 @@ func TestScriptUsage(t *testing.T) {
 			marketsim(t, args...).exits(t, exitUsage).says(t, c.says).silent(t, "backend:")
 		}
 	}
+
 	marketsim(t, "run", "script:mine", "--script", "mine="+good, "--script", "mine="+good).exits(t, exitUsage).
 		says(t, "its NAME is given twice")
 }
@@ -129,6 +131,7 @@ func TestScriptInScenarios(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)
 	right, wrong := copied(t)
+
 	play := func(text string) *findings.FaultTable {
 		o := marketsim(t, "faults", "script:mine", "lua", "--script", "mine="+luaFile(t, text),
 			"--scenario", "pause,mixed,resent", "--format", "json")
@@ -138,11 +141,13 @@ func TestScriptInScenarios(t *testing.T) {
 		}
 		return res
 	}
+
 	for scenario, pair := range bySubject(play(right)) {
 		if pair["script:mine"] != pair["lua"] {
 			t.Errorf("%s: %v, want the same for both", scenario, pair)
 		}
 	}
+
 	if pause := bySubject(play(wrong))["pause"]; pause["script:mine"] == pause["lua"] {
 		t.Errorf("a script that does not charge is found to be as lua: %v", pause)
 	}

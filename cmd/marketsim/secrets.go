@@ -27,7 +27,8 @@ const (
 )
 
 // passwords keeps those of the user's servers out of what is printed and stored.
-// The zero value knows none.
+// The zero value knows none. It has no lock, and all goroutines that print call hide: a command
+// adds what it knows before it starts any of them.
 type passwords struct {
 	long  []string // each as it is and as it may be written, the longest first
 	short []string
@@ -59,6 +60,7 @@ func spellings(password string) []string {
 		inner(strconv.Quote(password)), inner(strconv.QuoteToASCII(password)), inner(string(inJSON)),
 		strings.ReplaceAll(password, "'", `'\''`),
 	}
+
 	inUser, _ := strings.CutPrefix(url.UserPassword("", password).String(), ":")
 	for _, escaped := range []string{inUser, url.QueryEscape(password), url.PathEscape(password)} {
 		all = append(all, escaped, escape.ReplaceAllStringFunc(escaped, strings.ToLower))
@@ -68,7 +70,8 @@ func spellings(password string) []string {
 
 var escape = regexp.MustCompile(`%[0-9A-F]{2}`) // in a URL
 
-// hide returns text without the passwords.
+// hide returns text without the passwords. s.long has the longest first, so that no part is
+// left of one that contains another.
 func (s *passwords) hide(text string) string {
 	for _, secret := range s.long {
 		text = strings.ReplaceAll(text, secret, masked)
@@ -103,7 +106,7 @@ func hideBeginning(text, secret string) string {
 // hideCut replaces what is left of a password where an error was cut in the midst of it.
 func hideCut(text, secret string) string {
 	pieces := strings.Split(text, wire.CutMark)
-	for i, piece := range pieces[:len(pieces)-1] {
+	for i, piece := range pieces[:len(pieces)-1] { // the mark stands behind each of these
 		for n := len(secret) - 1; n > 0; n-- {
 			if whole, ok := strings.CutSuffix(piece, secret[:n]); ok {
 				pieces[i] = whole + masked

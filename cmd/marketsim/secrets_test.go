@@ -25,6 +25,7 @@ func hidden(t testing.TB, secret string, o outcome, dirs ...string) {
 	if strings.Contains(o.stdout, secret) || strings.Contains(o.stderr, secret) {
 		t.Errorf("the password is shown\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 	}
+
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
@@ -63,17 +64,21 @@ var passwordForms = map[string]func(t *testing.T, addr string) []string{
 	},
 }
 
+// TestPasswordIsHidden is not parallel: some of passwordForms set environment variables.
 func TestPasswordIsHidden(t *testing.T) {
 	right := testkit.Start(t, backend.Local{Password: secret})
 	wrong := testkit.Start(t, backend.Local{Password: "another"})
+
 	slip := marketsim(t, "run", "--strategy", "fine", "--redis", "redis://"+secret+"@"+right.Target.Addr)
 	hidden(t, secret, slip.exits(t, exitEnvironment).says(t, "as a user without a password"))
+
 	var masters []string
 	for range 3 {
 		masters = append(masters, "redis://:"+secret+"@"+fakeRedis(t, echo))
 	}
 	five := marketsim(t, "run", "--strategy", "fine:redlock:node-timeout=2.5s", "--redlock", strings.Join(masters, ","))
 	hidden(t, secret, five.exits(t, exitEnvironment).says(t, "unknown command"))
+
 	for form, flags := range passwordForms {
 		t.Run(form, func(t *testing.T) {
 			for _, c := range []struct {
@@ -93,6 +98,7 @@ func TestPasswordIsHidden(t *testing.T) {
 						flags(t, c.addr)...)
 					o := marketsim(t, short(args...)...).exits(t, c.code).says(t, c.says)
 					hidden(t, secret, o, dir)
+
 					args = append([]string{"clean", "--prefix", "x:"}, flags(t, c.addr)...)
 					hidden(t, secret, marketsim(t, args...))
 				})
@@ -106,6 +112,7 @@ func echo(args []string) string {
 	return "-ERR unknown command `" + args[0] + "`, with args beginning with: `" + strings.Join(args[1:], "`, `") + "`\r\n"
 }
 
+// TestPasswordInTheWrongPlace: an argument that is refused is not shown with its password.
 func TestPasswordInTheWrongPlace(t *testing.T) {
 	t.Parallel()
 	url := "redis://user:" + secret + "@localhost"
@@ -147,12 +154,14 @@ func TestWithoutPasswords(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
+
 	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}}
 	p.passwords.add("pw")
 	want := " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"
 	if got := p.commandLine(); !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end in %q", got, want)
 	}
+
 	err := p.withoutSecrets(usageError{errors.New("unknown command `AUTH`, with args `pw`")})
 	if err.Error() != "unknown command `AUTH`, with args `***`" || exitCode(err) != exitUsage ||
 		p.withoutSecrets(nil) != nil {
@@ -194,6 +203,7 @@ func TestHidingIsFast(t *testing.T) {
 	const long = "0123456789abcdefghijklmnopqrstuvwxyz!"
 	var p passwords
 	p.add(long)
+
 	for _, c := range []struct{ name, often, want string }{
 		{"beginnings", long[:35] + " ", masked + " "},
 		{"cuts", long[:9] + wire.CutMark, masked + wire.CutMark},
@@ -216,6 +226,7 @@ func TestServersThatSayTooMuch(t *testing.T) {
 	filler := strings.Repeat("x", 1<<20)
 	says := func(text string) func([]string) string { return func([]string) string { return text } }
 	url := "redis://:" + neturl.PathEscape(password) + "@"
+
 	for _, c := range []struct {
 		name   string
 		answer func(args []string) string

@@ -155,7 +155,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 		url, from = os.Getenv("REDIS_URL"), "REDIS_URL"
 	}
 	switch {
-	case err != nil:
+	case err != nil: // of --redlock, --zookeeper or --etcd
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
 		return s, usagef("--redis names your server and --backend %s starts another: give one of them", f.choice)
@@ -173,7 +173,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	if err := f.tls.Apply(&target); err != nil {
 		return s, usageError{err}
 	}
-	s.passwords = append(s.passwords, target.Password)
+	s.passwords = append(s.passwords, target.Password) // even if the file's overrides it
 	target.Password = cmp.Or(target.Password, os.Getenv("REDIS_PASSWORD"))
 	if f.passwordFile != "" {
 		text, err := os.ReadFile(f.passwordFile)
@@ -197,7 +197,7 @@ func (f serverFlags) again(from string, target redisconn.Target) string {
 		words = []string{"REDIS_PASSWORD=... marketsim clean"}
 	}
 
-	url := ""
+	url := "" // of REDIS_URL: clean reads that by itself
 	if from == "--redis" {
 		url = target.WithoutPassword()
 	}
@@ -229,6 +229,8 @@ func addresses(flag string, all []string) error {
 	return nil
 }
 
+// masters reads --redlock; nil: it is not given, and private masters are started where a lock
+// needs them.
 func (f serverFlags) masters() (targets []redisconn.Target, err error) {
 	for _, url := range f.redlock {
 		t, err := redisconn.ParseURL(url)
@@ -247,7 +249,8 @@ func (f serverFlags) masters() (targets []redisconn.Target, err error) {
 	return targets, nil
 }
 
-// start starts one of the servers on which rows are measured, or takes the user's.
+// start starts one of the servers on which rows are measured, or takes the user's. After an
+// error nothing that it started runs.
 func (s serverPlan) start(ctx context.Context, named namedServer) (*backend.Server, error) {
 	choice, private := s.choice, starters(s.choice)
 	if named.name != "" {
@@ -283,6 +286,7 @@ func lockServers(l *servers.Locks) map[string]string {
 		"zookeeper": strings.Join(l.ZooKeeper, ","),
 		"etcd":      strings.Join(l.Etcd, ","),
 	}
+
 	if l.PrivateZooKeeper != nil {
 		shown["zookeeper"] = l.PrivateZooKeeper.Version
 	}

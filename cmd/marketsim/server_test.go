@@ -92,6 +92,8 @@ func TestPrefixThatHoldsKeys(t *testing.T) {
 	s.holds(t, "mine")
 }
 
+// TestCommandsDenied: a run that may not send a command has no row, and names what was
+// refused.
 func TestCommandsDenied(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
@@ -105,14 +107,19 @@ func TestCommandsDenied(t *testing.T) {
 				user := "without-" + command
 				rights := []string{"on", "~*", "&*", "+@all", "-" + command, ">" + secret}
 				testkit.Succeeds(t, s.conn.ACLSetUser(t.Context(), user, rights...).Err())
+
 				dir := t.TempDir()
 				o := attempt(t, s.url(user+":"+secret), "--strategy", strategy, "--prefix", "acl:", "--out", dir)
 				o.exits(t, exitEnvironment).says(t, "'"+command+"'").silent(t, "1/1")
+
+				// Without MULTI nothing else can be tried, and the advice names all commands.
 				line := "ACL SETUSER " + user + " '~acl:*' '&acl:*' +" + command + "\n"
 				if n := strings.Count(o.stderr, line); n != 1 && command != "multi" {
 					t.Errorf("the advice is given %d times:\n%s", n, o.stderr)
 				}
+
 				hidden(t, secret, o, dir)
+
 				left := s.conn.Keys(t.Context(), "*").Val()
 				if len(left) > 0 {
 					t.Errorf("keys are left behind: %q", left)
@@ -229,6 +236,7 @@ func withFlags(args []string, flags ...string) []string {
 func fakeRedis(t *testing.T, answer func(args []string) string) string {
 	t.Helper()
 	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -247,6 +255,7 @@ func fakeRedis(t *testing.T, answer func(args []string) string) string {
 			})
 		}
 	})
+
 	t.Cleanup(func() { l.Close(); serving.Wait() })
 	return l.Addr().String()
 }
@@ -257,12 +266,15 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	args := make([]string, n)
 	for i := range args {
 		size, err := readLength(r, "$")
 		if err != nil {
 			return nil, err
 		}
+
+		// A bulk string ends in \r\n.
 		text := make([]byte, size+2)
 		if _, err := io.ReadFull(r, text); err != nil {
 			return nil, err

@@ -20,11 +20,13 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
 		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m redisconn.Target) bool { return m.Addr == addr })
 	})
+
 	replica, err := on.ReplicaOf(t.Context(), down)
 	if err == nil { // nobody takes its place
 		err = errors.Join(on.Redises[replica].Kill(), on.Redises[down].Kill())
 	}
 	testkit.Succeeds(t, err)
+
 	for _, state := range []string{"", "cluster_state:fail"} {
 		eventually(t, state, func() bool { return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state) })
 		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--redis", on.url())...).
@@ -32,6 +34,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
 				"is it running, and is this its address?")
 	}
+
 	err = errors.Join(
 		on.Redises[down].Restart(t.Context()),
 		on.Redises[replica].Restart(t.Context()),

@@ -25,6 +25,7 @@ func TestUsageOfServers(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "redis-server")
 	testkit.Succeeds(t, os.WriteFile(script, nil, 0o600))
+
 	for says, args := range map[string]string{
 		`--server "redis": want NAME=PATH, such as valkey=`:        "--server redis",
 		`--server "redis=": want NAME=PATH`:                        "--server redis=",
@@ -38,6 +39,7 @@ func TestUsageOfServers(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"run", "lua"}, strings.Fields(args)...)...).exits(t, exitUsage).says(t, says)
 	}
+
 	marketsim(t, "sweep", "lua", "--axis", "hot=1", "--server", "a=sh").exits(t, exitUsage).
 		says(t, "unknown flag: --server")
 	marketsim(t, short("run", "lua", "--server", "a=true")...).exits(t, exitEnvironment).

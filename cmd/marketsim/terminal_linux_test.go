@@ -39,11 +39,13 @@ func onTerminal(t *testing.T, columns uint16, env string, args ...string) string
 	t.Helper()
 	screen, tty := openTerminal(t)
 	testkit.Succeeds(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
 	cmd.Stdout, cmd.Stderr = tty, tty
 	testkit.Succeeds(t, cmd.Start())
 	tty.Close()
+
 	shown, _ := io.ReadAll(screen) // ends with EIO when nobody holds the terminal any more
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, shown)
@@ -51,11 +53,14 @@ func onTerminal(t *testing.T, columns uint16, env string, args ...string) string
 	return string(shown)
 }
 
+// TestColorOnATerminal: a report has it unless NO_COLOR is set, and uses the width that
+// there is.
 func TestColorOnATerminal(t *testing.T) {
 	t.Parallel()
 	if shown := onTerminal(t, 0, "NO_COLOR=", "report", storedRun(t)); !strings.Contains(shown, "\x1b[32m") {
 		t.Errorf("no color on a terminal:\n%q", shown)
 	}
+
 	for columns, want := range map[uint16]int{0: 80, 60: 60, 150: 150} {
 		shown, widest := onTerminal(t, columns, "NO_COLOR=1", "report", storedRun(t)), 0
 		for line := range strings.Lines(shown) {
@@ -73,6 +78,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	args := "run --strategy fine:queue:look=2s,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s --format json"
 	shown := onTerminal(t, 80, "TERM=xterm", strings.Fields(args)...)
+
 	for _, line := range []string{
 		"1/2 fine:queue:look=2s 1x1: its market is prepared", "1/2 fine:queue:look=2s 1x1, trial 1: ",
 		"1 of 2 done, about ", "2/2 lua 1x1, trial 1: ",
@@ -81,11 +87,13 @@ func TestProgressOnATerminal(t *testing.T) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
 	}
+
 	for _, line := range regexp.MustCompile(`[\r\n]+(\x1b\[K)?`).Split(shown, -1) {
 		if !strings.HasPrefix(line, "{") && utf8.RuneCountInString(line) > 80 {
 			t.Errorf("wider than the terminal: %q", line)
 		}
 	}
+
 	kept := regexp.MustCompile(`\x1b\[K(1/2 fine:queue[^\x1b]* trial 1: [^\x1b]*)`).FindString(shown)
 	if !strings.HasSuffix(strings.TrimSpace(kept), "audit ok") {
 		t.Errorf("the first row is not kept whole: %q", kept)

@@ -25,11 +25,14 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
+
 	below := filepath.Join(file, "below") // cannot be made, not even by root
 	run, url := storedRun(t), "redis://"+refusedAddr(t)
+
 	with := func(args ...string) []string { return append([]string{"run", "--strategy", "fine"}, args...) }
 	sweep := func(args ...string) []string { return append([]string{"sweep", "--strategy", "fine,lua"}, args...) }
 	fenced := strings.Join(catalogue.Full().FencedLocks(), ", ")
+
 	for _, c := range []struct {
 		args []string
 		says string

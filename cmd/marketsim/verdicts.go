@@ -121,7 +121,7 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
 		return usagef("--metric: %w", err)
 	}
 	for _, m := range metrics {
-		if cmd.Flags().Changed("metric") {
+		if cmd.Flags().Changed("metric") { // none in config: the default
 			config.Metrics = append(config.Metrics, m.Name)
 		}
 		if m.Table == runs.OpenLoop && len(f.rates) == 0 {
@@ -131,27 +131,29 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *runs.Config) error {
 	return nil
 }
 
-// takesRounds sets the rounds that comparisons and thresholds take, or refuses fewer.
+// takesRounds sets the rounds that comparisons and thresholds take, or refuses fewer. It needs
+// the fields of config that parseThresholds and compares set.
 func (f *rowFlags) takesRounds(cmd *cobra.Command, config *runs.Config) error {
 	checks := compare.Checks(*config)
 	intervals := 0
 	if config.Margin != nil {
 		intervals = compare.Intervals(*config)
 	}
+	// Not of their sum: thresholds hold at once among themselves, and so do comparisons.
 	fewest := compare.Fewest(max(checks, intervals))
 	changed := cmd.Flags().Changed("trials")
 	switch {
 	case changed && (f.trials >= fewest || checks+intervals == 0):
 		return nil
 	case !changed && config.Margin != nil: // the command compares, though perhaps no two
-		f.trials = max(9, fewest)
+		f.trials = max(9, fewest) // as many as package bench/compare measures
 		return nil
 	case !changed:
 		if checks > 0 {
 			f.trials = fewest
 		}
 		return nil
-	case checks > intervals:
+	case checks > intervals: // from here on too few were given
 		return usagef("--trials %d: %s of thresholds and rows take %d rounds or more: give more, "+
 			"or leave --trials out", f.trials, english.Plural(checks, "pair", ""), fewest)
 	}

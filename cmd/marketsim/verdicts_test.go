@@ -91,6 +91,7 @@ func TestThresholdRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, trials)
 			f.addThresholds(cmd.Flags())
 		}, strings.Fields(args)...)
+
 		points := []result.Point{{Strategy: "fine", Mix: result.Mix{Sellers: 1, Buyers: 1}}}
 		points = append(points, points[0])
 		points[1].Strategy = "lua"

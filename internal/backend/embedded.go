@@ -22,7 +22,7 @@ import (
 // search of schedules, [Scripts] executes its commands, and [Lag] makes a replica of it.
 type Embedded struct{}
 
-// Origin returns [OriginEmbedded].
+// Name returns [OriginEmbedded].
 func (Embedded) Name() Origin { return OriginEmbedded }
 
 // Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs
@@ -37,6 +37,7 @@ func (Embedded) Start(context.Context) (*Server, error) {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
 	}
 	m.Server().SetPreHook(touching(m.Server()))
+
 	target := redisconn.Target{Network: "tcp", Addr: m.Addr(), Password: password}
 	return NewServer(OriginEmbedded, target, "embedded miniredis", func() error {
 		m.Close()
@@ -60,6 +61,8 @@ func touching(s *server.Server) server.Hook { return (&touchingZREM{server: s}).
 //go:embed touching_removal.lua
 var touchingRemoval string
 
+// hook is called before each command. True means that it has answered the command, which
+// miniredis then does not execute.
 func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 	client := z.isClient(c)
 	if cmd != "ZREM" || len(args) < 2 {

@@ -59,12 +59,14 @@ func TestZREMTouchesWatchers(t *testing.T) {
 			return rdb.Eval(ctx, "return redis.call('ZREM', KEYS[1], ARGV[1])", []string{"z"}, "a").Err()
 		},
 	}
+
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for name, remove := range ways {
 			t.Run(name, func(t *testing.T) {
 				ctx := t.Context()
 				watcher, other := testkit.Dial(t, s), testkit.Dial(t, s)
 				other.ZAdd(ctx, "z", redis.Z{Score: 3, Member: "a"}, redis.Z{Score: 5, Member: "b"})
+
 				err := watcher.Watch(ctx, func(tx *redis.Tx) error {
 					testkit.Succeeds(t, remove(ctx, other.Client))
 					_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, "w", 1, 0).Err() })
@@ -73,6 +75,7 @@ func TestZREMTouchesWatchers(t *testing.T) {
 				if !errors.Is(err, redis.TxFailedErr) {
 					t.Errorf("EXEC answers %v", err)
 				}
+
 				if left := other.ZRange(ctx, "z", 0, -1).Val(); len(left) != 1 || left[0] != "b" {
 					t.Errorf("left: %v", left)
 				}

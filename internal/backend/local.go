@@ -25,7 +25,7 @@ type Local struct {
 	Args []string
 }
 
-// Origin returns [OriginLocal].
+// Name returns [OriginLocal].
 func (l Local) Name() Origin { return OriginLocal }
 
 // Start starts the server and returns when it answers, within a minute. The error holds
@@ -39,6 +39,7 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	err = process.OnFreePorts(ctx, 1, func(ports []string) (err error) {
 		s, err = l.startOn(ctx, program, ports[0])
 		return err
@@ -48,6 +49,7 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 
 func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
 	password := cmp.Or(l.Password, rand.Text())
+	// By standard input, which "-" has the server read: arguments are shown to all users.
 	p := &process.Process{
 		Name:    "redis",
 		Program: program,

@@ -34,9 +34,11 @@ func TestPrivateServersAskForAPassword(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		strange, without := s.Target, s.Target
 		strange.Password, without.Password = other.Target.Password, ""
+
 		testkit.DialFails(t, strange, redisconn.ErrAuth, "the password")
 		testkit.DialFails(t, without, redisconn.ErrAuth, "without a password")
 		testkit.Dial(t, s)
+
 		seen := fmt.Sprintf("%+v %v %s", s.Target, s.Describe(), s.Passed)
 		if s.Name == backend.OriginLocal {
 			for _, file := range []string{"cmdline", "environ"} {
@@ -45,6 +47,7 @@ func TestPrivateServersAskForAPassword(t *testing.T) {
 			}
 			seen += s.Log()
 		}
+
 		if len(s.Target.Password) < 26 || strings.Contains(seen, s.Target.Password) {
 			t.Errorf("the password %q is seen in %q", s.Target.Password, seen)
 		}
@@ -65,11 +68,13 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 	testkit.Local(t) // or there is nothing to test
 	t.Setenv("TMPDIR", t.TempDir())
+
 	startParent(t)
 	alive := testkit.Folders(t)
 	startParent(t).kill(t)
 	left := testkit.Folders(t)
 	testkit.Local(t)
+
 	var gone int
 	for _, folder := range left {
 		if _, err := os.Stat(filepath.Join(os.TempDir(), folder)); err != nil {
@@ -79,6 +84,7 @@ func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 	if len(alive) != 1 || len(left) != 2 || gone != 1 || !slices.Contains(testkit.Folders(t), alive[0]) {
 		t.Errorf("of %q, of which %q is in use, there are %q", left, alive, testkit.Folders(t))
 	}
+
 	// As if it had been another user's.
 	startParent(t).kill(t)
 	for _, folder := range testkit.Folders(t) {
@@ -86,6 +92,7 @@ func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
 			t.Skip("only root can make folders of another user: ", err)
 		}
 	}
+
 	before := len(testkit.Folders(t))
 	testkit.Local(t)
 	if now := len(testkit.Folders(t)); now != before+1 {
@@ -106,12 +113,14 @@ func startParent(t *testing.T) parentProcess {
 	parent.Env = append(os.Environ(), parentEnv+"=1")
 	out := testkit.Must(parent.StdoutPipe())(t)
 	testkit.Succeeds(t, parent.Start())
+
 	line, err := bufio.NewReader(out).ReadString('\n')
 	var pid int
 	var addr, password string
 	if _, scanErr := fmt.Sscan(line, &pid, &addr, &password); err != nil || scanErr != nil {
 		t.Fatalf("the parent said %q: %v", line, errors.Join(err, scanErr))
 	}
+
 	t.Cleanup(func() { _ = parent.Process.Kill(); _ = parent.Wait() })
 	return parentProcess{parent, pid, redisconn.Target{Network: "tcp", Addr: addr, Password: password}}
 }
@@ -121,6 +130,7 @@ func (p parentProcess) kill(t *testing.T) {
 	t.Helper()
 	testkit.Succeeds(t, p.Process.Kill())
 	_ = p.Wait() // it was killed, and says so
+
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		// A process that is about to end holds its files for a moment longer,
 		// and so do its threads.
@@ -130,6 +140,7 @@ func (p parentProcess) kill(t *testing.T) {
 		if ended && len(threads) <= 1 {
 			return
 		}
+
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(p.server, syscall.SIGKILL)
 			t.Fatal("the server outlived its parent")

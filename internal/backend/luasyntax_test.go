@@ -16,6 +16,7 @@ func TestCheckLua(t *testing.T) {
 			t.Errorf("%q: %v", script, err)
 		}
 	}
+
 	for script, says := range map[string]string{
 		"return 1\nif then\nend": "line:2",
 		"return return":          "syntax error",

@@ -83,6 +83,9 @@ func Lag(m *miniredis.Miniredis, databases []int, log []Executed, without int) [
 			without--
 		}
 	}
+
+	// The zero time stands for the clock. Set while ClockTTL is on, it would also let every key
+	// age from the year 1.
 	m.ClockTTL(false)
 	m.SetTime(time.Time{})
 	m.ClockTTL(true)
@@ -132,11 +135,14 @@ type Scripts struct {
 	next    map[string]step // by how the script was called, and by each reply so far
 	replies []string        // to what the script that runs has called already
 	caller  *server.Peer    // of the script that Lua runs; nil: none
-	at      string          // where that is, as in next; empty: it is not remembered
-	called  int             // how many commands Lua has called
-	chance  bool            // a script may do something else each time
-	asks    bool            // the command that is executed is no client's
-	shows   bool            // it is only shown to who sees commands, and not executed
+	// How the script that runs was called, and the replies so far, as in next; empty: it is not
+	// remembered.
+	callsSoFar string
+	called     int // how many commands Lua has called
+
+	nondeterministic bool // a script may do something else each time
+	probing          bool // the command that is executed is no client's
+	announcing       bool // it is only shown to who sees commands, and not executed
 }
 
 // step is what a script does next: it calls a command, or answers.
@@ -155,7 +161,7 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	defer s.mu.Unlock()
 	whole := strings.EqualFold(command[0], "EVAL")
 	evaluates := whole || strings.EqualFold(command[0], "EVALSHA")
-	if !free || !evaluates || s.chance || !s.exists(srv, command) {
+	if !free || !evaluates || s.nondeterministic || !s.exists(srv, command) {
 		srv.Dispatch(p, slices.Clone(command)) // which may change it
 		return
 	}
@@ -163,29 +169,31 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	if s.next == nil || len(s.next) > mostSteps {
 		s.next = map[string]step{}
 	}
-	s.at, s.replies, s.called = strconv.FormatBool(p.Resp3), nil, 0
+	s.callsSoFar, s.replies, s.called = strconv.FormatBool(p.Resp3), nil, 0
 	for _, arg := range command {
-		s.at += " " + strconv.Itoa(len(arg)) + ":" + arg
+		s.callsSoFar += " " + strconv.Itoa(len(arg)) + ":" + arg
 	}
 
-	next, known := s.next[s.at]
+	next, known := s.next[s.callsSoFar]
 	if known && whole { // the keys that it names are seen, as when Lua runs it
-		s.shows = true
+		s.announcing = true
 		execute(srv, p.Ctx, false, command)
-		s.shows = false
+		s.announcing = false
 	}
-	for ; known && next.calls != nil; next, known = s.next[s.at] {
+	// What it is known to call is executed without Lua, up to its answer or to replies that it
+	// has not had before.
+	for ; known && next.calls != nil; next, known = s.next[s.callsSoFar] {
 		reply := execute(srv, p.Ctx, false, next.calls)
 		s.replies = append(s.replies, reply)
-		s.at += reply
+		s.callsSoFar += reply
 	}
 
 	if !known { // Lua runs it from its beginning, and is given the replies so far
 		s.caller = p
 		next.answers = execute(srv, p.Ctx, p.Resp3, command)
 		s.caller = nil
-		if s.at != "" {
-			s.next[s.at] = next
+		if s.callsSoFar != "" {
+			s.next[s.callsSoFar] = next
 		}
 	}
 	p.WriteRaw(next.answers)
@@ -193,8 +201,8 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 
 // exists reports whether the server has the script of an EVALSHA, or of an EVAL.
 func (s *Scripts) exists(srv *server.Server, command []string) bool {
-	s.asks = true
-	defer func() { s.asks = false }()
+	s.probing = true
+	defer func() { s.probing = false }()
 	sha := slices.Clone(command[1:min(2, len(command))])
 	if len(sha) > 0 && strings.EqualFold(command[0], "EVAL") {
 		sum := sha1.Sum([]byte(sha[0]))
@@ -209,19 +217,22 @@ func (s *Scripts) exists(srv *server.Server, command []string) bool {
 func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string)) server.Hook {
 	touching := touching(srv)
 	return func(p *server.Peer, cmd string, args ...string) bool {
-		if s.asks {
+		if s.probing {
 			return false
 		}
 		sees(cmd, args)
-		if s.shows {
+		if s.announcing {
 			return true
 		}
 
 		if cmd == "EVAL" || cmd == "SCRIPT" {
 			text := strings.Join(args, " ")
-			s.chance = s.chance || strings.Contains(text, "math.random") || strings.Contains(text, "os.clock")
+			draws := strings.Contains(text, "math.random") || strings.Contains(text, "os.clock")
+			s.nondeterministic = s.nondeterministic || draws
 		}
 
+		// A script's commands come with a context of their own. What comes with its caller's
+		// context is the EVAL itself.
 		if s.caller == nil || p.Ctx == s.caller.Ctx {
 			return touching(p, cmd, args...)
 		}
@@ -238,18 +249,19 @@ func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) st
 	}
 
 	caller := s.caller
-	s.caller = nil
+	s.caller = nil // the hook sees the command again, and lets it be executed
 	reply := execute(srv, p.Ctx, false, command)
 	s.caller = caller
 
 	switch {
-	case s.at == "":
+	case s.callsSoFar == "":
 	case strings.HasPrefix(reply, "-") || command[0] == "SELECT":
-		// which may be for scripts only, and ends with them
-		s.at = ""
+		// An error may be one that only scripts get, and a database that a script selects is
+		// no longer selected after it: neither is the same when the commands are sent alone.
+		s.callsSoFar = ""
 	default:
-		s.next[s.at] = step{calls: command}
-		s.at += reply
+		s.next[s.callsSoFar] = step{calls: command}
+		s.callsSoFar += reply
 	}
 	return reply
 }

@@ -19,23 +19,28 @@ func TestLag(t *testing.T) {
 		{"SET", "a", "1"}, {"SET", "lock", "me", "PX", "10000"}, {"SET", "b", "1"},
 		{"SET", "lock", "you", "NX", "PX", "10000"}, {"SUBSCRIBE", "news"}, {"GET", "a"},
 	}
+	// The commands are a second apart, so that half of the lock's 10 s is over.
 	var log []backend.Executed
 	for i, c := range commands {
 		at := now.Add(time.Duration(i-len(commands)) * time.Second)
 		log = append(log, backend.Executed{Connection: i % 2, At: at, Commands: [][]string{c}})
 	}
+
 	for without, want := range []string{"1 me 1", "1 me ", "1  "} {
 		m := backend.Memory()
 		left := backend.Lag(m, []int{0}, log, without)
 		a, _ := m.Get("a")
 		lock, _ := m.Get("lock")
 		b, _ := m.Get("b")
+
 		if is := a + " " + lock + " " + b; is != want {
 			t.Errorf("without %d writes it holds %q, want %q", without, is, want)
 		}
+
 		if ttl := m.TTL("lock"); lock != "" && (ttl > 6*time.Second || ttl < 4*time.Second) {
 			t.Errorf("without %d writes the lock expires in %s, want about 5s", without, ttl)
 		}
+
 		if without == 0 && len(left) != len(log) {
 			t.Errorf("%d entries of %d are left", len(left), len(log))
 		}
@@ -68,11 +73,13 @@ func TestLagInAnotherDatabase(t *testing.T) {
 		{Connection: 2, Database: 3, At: now, Commands: [][]string{{"SET", "key", "new"}}},
 		{Connection: 1, At: now, Commands: [][]string{{"GET", "key"}}},
 	}
+
 	for without, want := range []string{"of the first new", "of the first old", "of the first "} {
 		m := backend.Memory()
 		backend.Lag(m, []int{0, 3}, log, without)
 		first, _ := m.DB(0).Get("key")
 		other, _ := m.DB(3).Get("key")
+
 		if is := first + " " + other; is != want {
 			t.Errorf("without %d writes it holds %q, want %q", without, is, want)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
+// A server is refused that is older than Redis 6.2 or still loads its data. Valkey is known by
+// its own version, and not by that of the Redis that it names.
 func TestPreflightVersions(t *testing.T) {
 	for _, tc := range []struct {
 		name, server, persistence string
@@ -31,9 +33,11 @@ func TestPreflightVersions(t *testing.T) {
 			})
 			conn := testkit.Must(redisconn.To(target).Dial(t.Context()))(t)
 			defer conn.Close()
+
 			if err := backend.Preflight(t.Context(), conn); !errors.Is(err, tc.is) {
 				t.Errorf("got %v, want %v", err, tc.is)
 			}
+
 			info := testkit.Must(backend.NewServer(backend.OriginURL, target, "fake", nil).Info(t.Context()))(t)
 			if tc.name == "valkey" && (info.Product != "valkey" || info.Version != "8.0.1") {
 				t.Errorf("Valkey is taken for %+v", info)
@@ -42,18 +46,22 @@ func TestPreflightVersions(t *testing.T) {
 	}
 }
 
+// A replica is refused, and the error names its master.
 func TestReplica(t *testing.T) {
 	master := testkit.Local(t)
 	host, port, _ := strings.Cut(master.Target.Addr, ":")
 	replica := testkit.Local(t, "--replicaof", host+" "+port)
+
 	if err := backend.Preflight(t.Context(), testkit.Dial(t, master)); err != nil {
 		t.Error(err)
 	}
+
 	conn := testkit.Dial(t, replica)
 	err := backend.Preflight(t.Context(), conn)
 	if !errors.Is(err, redisconn.ErrUnsuitable) || !strings.Contains(err.Error(), "master at "+master.Target.Addr) {
 		t.Errorf("got %v, want ErrUnsuitable with the master's address", err)
 	}
+
 	err = redisconn.Explain(conn.Set(t.Context(), "k", "v", 0).Err())
 	if err == nil || !strings.Contains(err.Error(), "connect to its master") {
 		t.Errorf("a write to a replica: %v", err)

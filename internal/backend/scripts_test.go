@@ -83,6 +83,7 @@ func TestRememberedScriptsDoWhatLuaDoes(t *testing.T) {
 	if testkit.Long() {
 		seeds = 400
 	}
+
 	for _, hello := range []string{"2", "3"} {
 		// each begins with an empty server, and with what the others have taught
 		for seed := range seeds {
@@ -90,10 +91,12 @@ func TestRememberedScriptsDoWhatLuaDoes(t *testing.T) {
 			one, other := newScripted(t, remembered), newScripted(t, &backend.Scripts{})
 			one.do(true, "HELLO", hello)
 			other.do(true, "HELLO", hello)
+
 			for range 12 {
 				script := scripts[random.IntN(len(scripts))]
 				arg := strconv.Itoa(random.IntN(3))
 				queues := random.IntN(4) == 0
+
 				got := one.queued(queues, true, script, arg)
 				want := other.queued(queues, false, script, arg)
 				if got != want || one.Dump() != other.Dump() {
@@ -126,6 +129,7 @@ func TestScriptsAreRunOnce(t *testing.T) {
 			}
 		}
 	}
+
 	// One that is sent whole is remembered as soon as the server has it, and is itself seen.
 	whole := `return redis.call('GET', KEYS[1])`
 	once = newScripted(t, &backend.Scripts{})

@@ -55,8 +55,8 @@ func NewServer(name Origin, target redisconn.Target, detail string, stop func() 
 	return &Server{Name: name, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
 }
 
-// Discover finds out whether the server is a Redis Cluster. The errors are those
-// of [redisconn.OpenCluster] and [redisconn.Dialer.Dial].
+// Discover finds out whether the server is a Redis Cluster. The errors are those of
+// [redisconn.OpenCluster], [redisconn.Dialer.Dial] and [redisconn.Conn.InfoFields].
 func (s *Server) Discover(ctx context.Context) error {
 	if s.Name == OriginEmbedded {
 		return nil
@@ -244,7 +244,8 @@ func Start(ctx context.Context, choice Origin, url *redisconn.Target, starters .
 }
 
 // Open returns the server at a URL, found fit for a market, or where that is empty a private
-// one: a process or, where there is no redis-server, miniredis.
+// one: a process or, where there is no redis-server, miniredis. After an error there is
+// nothing to close.
 func Open(ctx context.Context, url string) (*Server, error) {
 	if url == "" {
 		return Start(ctx, "", nil, Local{}, Embedded{})

@@ -28,11 +28,14 @@ func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
 	return backend.NewServer(f.name, redisconn.Target{Network: "tcp", Addr: "here:1"}, "a "+string(f.name), nil), nil
 }
 
+// What was chosen is used, or nothing is. Without a choice the URL comes first, and then
+// each starter in turn. No description shows a password.
 func TestStart(t *testing.T) {
 	url := testkit.Must(redisconn.ParseURL("redis://bob:SECRET@there"))(t)
 	missing := fmt.Errorf("no redis-server in PATH: %w\nmore", process.ErrUnavailable)
 	works, fails := fakeStarter{backend.OriginLocal, nil}, fakeStarter{backend.OriginLocal, missing}
 	embedded := fakeStarter{backend.OriginEmbedded, nil}
+
 	for _, tc := range []struct {
 		name     string
 		choice   backend.Origin
@@ -60,6 +63,7 @@ func TestStart(t *testing.T) {
 			if !errors.Is(err, tc.is) {
 				t.Fatalf("got %v, want %v", err, tc.is)
 			}
+
 			said := fmt.Sprint(err)
 			if err == nil {
 				said = s.Describe()

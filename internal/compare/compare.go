@@ -12,9 +12,9 @@
 // A round that other processes disturbed, see [result.Row.Disturbed], is left out, whatever
 // its ratio: that is decided by what they took, and not by what was found.
 //
-// If a strategy is found faster or slower than itself, nothing in the run is decided:
-// the cause may have made other differences too. So it is for each metric. The number of rounds is fixed before the
-// first: measuring until a difference appears finds one.
+// If a strategy is found to differ from itself by a metric, no comparison by this metric
+// is decided: the cause may have made other differences too. The number of rounds is fixed
+// before the first: measuring until a difference appears finds one.
 //
 // On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies
 // by 13%, at most 5% of 1,000 random splits are called faster or slower. A slowdown of
@@ -98,7 +98,8 @@ func (c Comparison) Reversed() Comparison {
 // confidence is that of each of so many intervals: all of them hold at once with [Confidence].
 func confidence(intervals int) float64 { return 1 - (1-Confidence)/float64(max(1, intervals)) }
 
-// Fewest is how many rounds it takes to give so many intervals that hold at once.
+// Fewest is how many rounds it takes to give so many intervals that hold at once. Whether there
+// is one depends on the number of values, and not on what they are.
 func Fewest(intervals int) int {
 	n := 2
 	for !median(make([]float64, n), confidence(intervals)).Known() {
@@ -109,7 +110,8 @@ func Fewest(intervals int) int {
 
 // Pairs are the subjects that a plan compares in each place: all others with the first, or
 // in a sweep every pair. Of several servers each has a first, and what is on another is
-// compared with the same on the first server, too.
+// compared with the same on the first server, too. Each pair more widens all intervals, see
+// Intervals.
 func Pairs(plan runs.Config) (all [][2]string) {
 	subjects := plan.Subjects()
 	if len(plan.Axes) > 0 {
@@ -188,7 +190,7 @@ func Of(run *runs.Run) []Comparison {
 				all = append(all, rows.compare(pair, c.Trials, *c.Margin))
 			}
 		}
-		doubt(all[first:])
+		doubt(all[first:]) // a control speaks for its own metric
 	}
 	return all
 }
@@ -240,7 +242,8 @@ type pair struct {
 // Stands for the rate of a row without a purchase, which is slower than any other.
 const leastRate = 1e-6
 
-// add adds the rows of a round, of which one that was not measured is nil.
+// add adds the rows of a round, of which one that was not measured is nil. A problem, such as a
+// failed audit, counts even in a round that is left out as disturbed.
 func (p *pair) add(a, b *result.Row) {
 	if a == nil || b == nil || a.Status != stored.Complete || b.Status != stored.Complete {
 		return
@@ -262,7 +265,7 @@ func (p *pair) add(a, b *result.Row) {
 }
 
 // log is the logarithm of a row's metric. A metric that is missing or 0 has no ratio, except
-// purchases/s.
+// purchases/s. The 0 that stands for it keeps the number of rounds: judge looks at noRatio.
 func (p *pair) log(r *result.Row) float64 {
 	v := p.Metric.Of(r)
 	if p.OfPurchases() {
@@ -293,7 +296,7 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 	c.MedianA, c.MedianB = nan, nan
 	c.Ratio, c.Low, c.High = nan, nan, nan
 	c.Verdict = Undecided
-	if c.Reason != "" {
+	if c.Reason != "" { // a row has a problem: no number is told
 		return c
 	}
 
@@ -313,7 +316,8 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 		c.Verdict = c.verdict(margin)
 	}
 
-	// Rounds without a ratio have counted as a ratio of 1: what came of that must not be shown.
+	// A metric without a logarithm has counted as 1, and purchases/s of 0 as leastRate: the
+	// ratio that came of that must not be shown. Of purchases/s the verdict stands.
 	if p.noRatio != "" || c.MedianA == 0 || c.MedianB == 0 {
 		c.Ratio, c.Low, c.High = nan, nan, nan
 	}

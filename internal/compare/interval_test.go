@@ -21,12 +21,14 @@ func TestMedian(t *testing.T) {
 		for i := range values {
 			values[i] = float64(i + 1)
 		}
+
 		rand.New(rand.NewPCG(1, 2)).Shuffle(c.n, func(i, j int) { values[i], values[j] = values[j], values[i] })
 		before := slices.Clone(values)
 		got := Median(values)
 		if got.Low != c.low || got.High != c.high || got.Center != float64(c.n+1)/2 || got.N != c.n || !got.Known() {
 			t.Errorf("of %d values: %+v, want ranks %v to %v", c.n, got, c.low, c.high)
 		}
+
 		if !slices.Equal(values, before) {
 			t.Errorf("%v became %v", before, values)
 		}
@@ -57,10 +59,12 @@ func TestMirror(t *testing.T) {
 		for i, v := range values {
 			negative[i] = -v
 		}
+
 		a, b := median(values, confidence), median(negative, confidence)
 		if a.Low != -b.High || a.High != -b.Low {
 			t.Fatalf("%v and %v", a, b)
 		}
+
 		if a.Low > a.Center || a.High < a.Center {
 			t.Fatalf("%v does not hold its median", a)
 		}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 
@@ -24,6 +25,10 @@ type Scaling struct {
 //
 // Masters that share cores with each other or with the clients are as fast as these cores: then
 // it is not decided what they would do on cores of their own.
+//
+// A and B are names of rows, with their places, because the two differ in that. B is the
+// first row, in the order of the plan, that is the same but for its markets, and lies on one
+// master.
 func Scalings(run *runs.Run) (all []Scaling) {
 	one := map[result.Point]runs.Group{} // by the point without its markets
 	var several []runs.Group
@@ -38,6 +43,7 @@ func Scalings(run *runs.Run) (all []Scaling) {
 	}
 	several = slices.DeleteFunc(several, func(g runs.Group) bool { return one[withoutMarkets(g.Point)].Rows == nil })
 
+	// Without a margin only an interval of exactly 1 is no difference.
 	margin := 0.0
 	if m := run.Manifest.Config.Margin; m != nil {
 		margin = *m
@@ -119,8 +125,8 @@ func sharesCores(r *result.Row) string {
 	if here > 0 && here+1 > r.Cores { // one at least is the clients'
 		return fmt.Sprintf("%d masters and the clients share %s", here, english.Plural(r.Cores, "core", ""))
 	}
-	for host, n := range hosts {
-		if n > 1 {
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		if n := hosts[host]; n > 1 {
 			return fmt.Sprintf("%d masters are at %s, and whether each has a core of its own is not known", n, host)
 		}
 	}

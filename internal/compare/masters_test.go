@@ -17,15 +17,19 @@ func overMarkets(trials, cores int) *runs.Run {
 	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
 	c := &run.Manifest.Config
 	c.Trials, c.Margin = trials, new(0.05)
+
+	// 0 is one market: a load of one has no other form.
 	for _, markets := range []int{0, 2, 3} {
 		p := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 6, Buyers: 6}, Load: result.Load{Markets: markets}}
 		c.Points = append(c.Points, p)
+
 		for trial := 1; trial <= trials; trial++ {
 			row := result.Row{
 				Point: p, Trial: trial, Status: stored.Complete, Seconds: 1, Cores: max(2, cores),
 				Bought: int64(max(1, markets) * (1000 + trial)),
 				Audit:  result.AuditSummary{Done: true, OK: true},
 			}
+
 			for i := range markets {
 				master := result.Master{Address: fmt.Sprintf("127.0.0.1:%d", 7000+i), Markets: 1, Here: true}
 				if cores == 0 {
@@ -33,6 +37,7 @@ func overMarkets(trials, cores int) *runs.Run {
 				}
 				row.Masters = append(row.Masters, master)
 			}
+
 			run.Rows = append(run.Rows, row)
 		}
 	}
@@ -89,17 +94,20 @@ func TestScalings(t *testing.T) {
 		if c.spoil != nil {
 			c.spoil(&c.run.Rows[len(c.run.Rows)-1])
 		}
+
 		var said []string
 		for i, s := range Scalings(c.run) {
 			if s.Masters != i+2 || s.A != fmt.Sprintf("lua 6x6 markets=%d", i+2) || s.B != "lua 6x6" {
 				t.Errorf("%s: %d masters of %s over %s", name, s.Masters, s.A, s.B)
 			}
+
 			text := fmt.Sprintf("%s %.2f", s.Verdict, s.Ratio)
 			if s.Reason != "" {
 				text = string(s.Verdict) + ": " + s.Reason
 			}
 			said = append(said, text)
 		}
+
 		if !slices.Equal(said, c.want) {
 			t.Errorf("%s: %q, want %q", name, said, c.want)
 		}

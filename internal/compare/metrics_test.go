@@ -17,14 +17,17 @@ func byMetrics(names []string, ratios ...float64) *runs.Run {
 	for i := range rates {
 		rates[i] = [2]float64{100, 100}
 	}
+
 	run := comparison(0.05, rates...)
 	run.Manifest.Config.Metrics = names
+
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		times := 1.0
 		if r.Strategy == "a" {
 			times = ratios[r.Trial-1]
 		}
+
 		r.WaitMS = result.Latency{Mean: 2, P99: 4 * times, Count: 100}
 		r.ServerCPU = new(times)
 		r.Retries = int64(10 * r.Trial)
@@ -54,10 +57,12 @@ func TestEachMetricHasItsVerdict(t *testing.T) {
 			p99.MedianB != 4 || math.Abs(p99.Confidence-(1-0.05/3)) > 1e-12 || p99.Rounds != 7 {
 			t.Errorf("%v times the p99: %+v, want %s", times, p99, want)
 		}
+
 		opposite := map[Conclusion]Conclusion{Lower: Higher, Higher: Lower, NoDifference: NoDifference}[want]
 		if back := p99.Reversed(); back.Verdict != opposite || math.Abs(back.Ratio*times-1) > 1e-9 {
 			t.Errorf("reversed it is %+v, want %s", back, opposite)
 		}
+
 		for _, same := range []string{"purchases/s", "avg-wait"} {
 			if got := find(t, run, same); got.Verdict != NoDifference {
 				t.Errorf("%s: %+v", same, got)
@@ -93,6 +98,7 @@ func TestNoRatio(t *testing.T) {
 	} {
 		run := byMetrics(names, slices.Repeat([]float64{0.5}, 9)...)
 		spoil(&run.Rows[5]) // b's of the third round
+
 		short := strings.Fields(want)[2]
 		got := find(t, run, short)
 		if got.Verdict != Undecided || got.Reason != want || !math.IsNaN(got.Ratio) || !math.IsNaN(got.Low) {
@@ -101,6 +107,7 @@ func TestNoRatio(t *testing.T) {
 		if unknown := strings.Contains(want, "known"); math.IsNaN(got.MedianB) != unknown || math.IsInf(got.MedianB, 0) {
 			t.Errorf("%s: the median of b is %v", want, got.MedianB)
 		}
+
 		if p99 := find(t, run, "p99"); p99.Verdict != Lower || p99.Reason != "" {
 			t.Errorf("%s: p99 is %+v", want, p99)
 		}
@@ -119,10 +126,12 @@ func TestItselfByMetric(t *testing.T) {
 			run.Rows = append(run.Rows, r)
 		}
 	}
+
 	const want = "b had a higher p99 than itself at 5x5"
 	if got := find(t, run, "p99"); got.Verdict != Undecided || got.Reason != want || math.IsNaN(got.Low) {
 		t.Errorf("%+v, want %q", got, want)
 	}
+
 	if got := find(t, run, "purchases/s"); got.Verdict != NoDifference || got.Reason != "" {
 		t.Errorf("%+v", got)
 	}

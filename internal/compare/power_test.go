@@ -21,12 +21,14 @@ func measuredRounds(t *testing.T) [][2]float64 {
 		t.Fatal(err)
 	}
 	defer f.Close()
+
 	lines := csv.NewReader(f)
 	lines.Comment = '#'
 	records, err := lines.ReadAll()
 	if err != nil || len(records) != 61 {
 		t.Fatalf("%d lines, %v", len(records), err)
 	}
+
 	var rounds [][2]float64
 	for _, record := range records[1:] {
 		a, errA := strconv.ParseFloat(record[1], 64)
@@ -46,6 +48,7 @@ func splits(t *testing.T, rounds int, slowdown float64) map[Conclusion]int {
 	t.Helper()
 	all := measuredRounds(t)
 	rng := rand.New(rand.NewPCG(10, uint64(rounds)))
+
 	found := map[Conclusion]int{}
 	for range 1000 {
 		var rates [][2]float64
@@ -56,6 +59,7 @@ func splits(t *testing.T, rounds int, slowdown float64) map[Conclusion]int {
 			}
 			rates = append(rates, [2]float64{r[0], r[1] * (1 - slowdown)})
 		}
+
 		found[only(t, comparison(0.05, rates...)).Verdict]++
 	}
 	return found

@@ -78,6 +78,7 @@ func TestWords(t *testing.T) {
 		if got.Verdict != c.want || got.Reason != "" || got.Rounds != len(c.ratios) {
 			t.Errorf("%v: %+v, want %q", c.ratios, got, c.want)
 		}
+
 		if !(math.Abs(got.Low-c.low) < 1e-9 && math.Abs(got.High-c.high) < 1e-9) {
 			t.Errorf("%v: the interval is %v to %v, want %v to %v", c.ratios, got.Low, got.High, c.low, c.high)
 		}
@@ -91,14 +92,19 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		Faster: Slower, Slower: Faster, NoDifference: NoDifference,
 		Undecided: Undecided,
 	}
+
 	rapid.Check(t, func(t *rapid.T) {
 		margin := rapid.Float64Range(0, 0.5).Draw(t, "margin")
+
 		var rates, swapped [][2]float64
 		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
 			a, b := rapid.Float64Range(1, 1.3).Draw(t, "a"), rapid.Float64Range(1, 1.3).Draw(t, "b")
 			rates, swapped = append(rates, [2]float64{a, b}), append(swapped, [2]float64{b, a})
 		}
+
 		ab, ba := Of(comparison(margin, rates...))[0], Of(comparison(margin, swapped...))[0]
+
+		// The ratio of b to a is the inverse of that of a to b.
 		near := func(x, y float64) bool { return math.IsNaN(x) && math.IsNaN(y) || math.Abs(x*y-1) < 1e-9 }
 		if ba.Verdict != other[ab.Verdict] || !near(ab.Ratio, ba.Ratio) ||
 			!near(ab.Low, ba.High) || !near(ab.High, ba.Low) {
@@ -117,27 +123,33 @@ func TestManyPairs(t *testing.T) {
 			t.Errorf("%d pairs need %d rounds, want %d", c.pairs, got, c.fewest)
 		}
 	}
+
 	for _, rounds := range []int{9, 10} {
 		run := comparison(0.05)
 		strategies := strings.Split("abcdef", "")
+		// With an axis every pair is compared, and not only all others with the first.
 		run.Manifest.Config.Points, run.Manifest.Config.Axes = nil, []runs.Axis{{Name: runs.AxisClients}}
 		for _, s := range strategies {
 			run.Manifest.Config.Points = append(run.Manifest.Config.Points, point(s))
 		}
 		run.Manifest.Config.Trials = rounds
+
 		for trial := 1; trial <= rounds; trial++ {
 			for i, s := range strategies {
 				run.Rows = append(run.Rows, measured(s, trial, math.Pow(0.5, float64(i))))
 			}
 		}
+
 		all := Of(run)
 		if len(all) != 15 || all[0].B != "b" || all[14].A != "e" || all[14].B != "f" {
 			t.Fatalf("the pairs are %v", all)
 		}
+
 		for _, c := range all {
 			if math.Abs(c.Confidence-(1-0.05/15)) > 1e-12 {
 				t.Errorf("%s and %s at %v", c.A, c.B, c.Confidence)
 			}
+
 			decided := c.Verdict == Faster && !math.IsNaN(c.Low) && c.Reason == ""
 			told := c.Reason == "9 rounds give no interval at 99.67%" && math.IsNaN(c.Low) &&
 				c.Verdict == Undecided
@@ -154,14 +166,17 @@ func TestCutShort(t *testing.T) {
 	run := comparison(0.05, times(2, 2, 2, 2, 2, 2, 2, 2, 2)...)
 	run.Rows = run.Rows[:15] // of the eighth round, only one row
 	run.Status = stored.Interrupted
+
 	got := only(t, run)
 	if got.Verdict != Undecided || got.Reason != "7 of 9 rounds" || got.Rounds != 7 || !(got.Ratio > 1.99) {
 		t.Errorf("%+v", got)
 	}
+
 	run.Rows[14].Status = stored.Interrupted
 	if again := only(t, run); fmt.Sprint(again.Reason, again.Rounds) != fmt.Sprint(got.Reason, got.Rounds) {
 		t.Errorf("%+v", again)
 	}
+
 	run.Rows = nil
 	if got := only(t, run); got.Reason != "0 of 9 rounds" || !math.IsNaN(got.Ratio) || !math.IsNaN(got.MedianA) {
 		t.Errorf("%+v", got)
@@ -183,10 +198,8 @@ func TestUnfitRows(t *testing.T) {
 	}
 }
 
-// TestNothingBought: a strategy that buys nothing is slower than one that does,
-// and no different from another that does not. TestDisturbed: a round that other
-// processes disturbed is left out, whichever row they hit, and nothing is
-// decided where the rest is too few.
+// TestDisturbed: a round that other processes disturbed is left out, whichever row they hit,
+// and nothing is decided where the rest is too few.
 func TestDisturbed(t *testing.T) {
 	for disturbed, want := range map[int]Comparison{
 		0: {Verdict: NoDifference, Rounds: 9},
@@ -194,22 +207,29 @@ func TestDisturbed(t *testing.T) {
 		4: {Verdict: Undecided, Rounds: 5, Reason: "other processes took 43% of this machine's time in 4 of 9 rounds"},
 		9: {Verdict: Undecided, Reason: "other processes took 43% of this machine's time in 9 of 9 rounds"},
 	} {
+		// Undisturbed, the interval is 0.8 to 1.2: a margin of 0.5 makes that no difference.
 		run := comparison(0.5, times(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 1.2, 1.2, 1.2)...)
 		if disturbed > 0 {
 			*run.Manifest.Config.Margin = 0.05
 		}
+
+		// From the last round back, by turns b's row and a's: either spoils its round.
 		for i := range disturbed {
 			run.Rows[len(run.Rows)-1-2*i-i%2].Warn(result.Busy, 0.43, "")
 		}
+
 		for i := range run.Rows {
 			run.Rows[i].Warn(result.Busy, 0.19, "") // which every round bears
 		}
+
 		if got := only(t, run); got.Verdict != want.Verdict || got.Rounds != want.Rounds || got.Reason != want.Reason {
 			t.Errorf("%d of 9 rounds disturbed: %s of %d rounds: %s", disturbed, got.Verdict, got.Rounds, got.Reason)
 		}
 	}
 }
 
+// TestNothingBought: a strategy that buys nothing is slower than one that does, and no
+// different from another that does not.
 func TestNothingBought(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64
@@ -237,11 +257,13 @@ func TestItself(t *testing.T) {
 				run.Rows = append(run.Rows, measured("b#2", r.Trial, c.again*r.PerSecond()))
 			}
 		}
+
 		all := Of(run)
 		doubted := strings.HasSuffix(all[0].Reason, "than itself at 5x5")
 		if len(all) != 2 || all[0].Verdict != c.want || doubted != (c.again != 1) || math.IsNaN(all[0].Low) {
 			t.Errorf("%v times itself: %+v", c.again, all)
 		}
+
 		for _, other := range all {
 			if doubted && (other.Verdict != Undecided || other.Reason != all[0].Reason) {
 				t.Errorf("%v times itself: %+v", c.again, other)

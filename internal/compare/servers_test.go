@@ -48,6 +48,7 @@ func TestServersAreCompared(t *testing.T) {
 	for _, c := range Of(run) {
 		found = append(found, c.A+" "+string(c.Verdict)+" "+c.B)
 	}
+
 	want := []string{
 		"b on redis faster a on redis", "a on redis#2 no difference a on redis",
 		"b on valkey faster a on valkey", "a on valkey#2 no difference a on valkey",
@@ -56,6 +57,7 @@ func TestServersAreCompared(t *testing.T) {
 	if !slices.Equal(found, want) {
 		t.Errorf("verdicts\n%q, want\n%q", found, want)
 	}
+
 	if n := Intervals(run.Manifest.Config); n != 6 || Fewest(n) != 8 {
 		t.Errorf("%d intervals take %d rounds", n, Fewest(n))
 	}
@@ -84,6 +86,7 @@ func TestThresholdsOfServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Manifest.Config.Thresholds = []runs.Threshold{threshold}
+
 	var found []string
 	for _, c := range CheckThresholds(run) {
 		found = append(found, c.Strategy+" "+string(c.Standing))

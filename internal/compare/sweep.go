@@ -56,7 +56,8 @@ func Places(run *runs.Run, compared []Comparison) []Place {
 	return all
 }
 
-// values are those of the axes at the i-th place, the last axis varying fastest.
+// values are those of the axes at the i-th place, the last axis varying fastest: the order in
+// which runs.Expand makes the points.
 func values(axes []runs.Axis, i int) []float64 {
 	at := make([]float64, len(axes))
 	for a, axis := range slices.Backward(axes) {

@@ -19,11 +19,13 @@ func swept(t *testing.T, rate func(result.Point) int64) *runs.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	margin := 0.05
 	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
 	run.Manifest.Config = runs.Config{
 		Points: runs.Expand(result.Point{}, []string{"watch", "fine"}, axes), Trials: 9, Margin: &margin, Axes: axes,
 	}
+
 	for trial := 1; trial <= 9; trial++ {
 		for _, p := range run.Manifest.Config.Points {
 			run.Rows = append(run.Rows, result.Row{
@@ -56,6 +58,7 @@ func TestPoints(t *testing.T) {
 	for _, p := range points {
 		got = append(got, fmt.Sprintf("%s %v %v %.2f", p.Place, p.At, p.Best, p.Loss.Ratio))
 	}
+
 	want := []string{
 		"1x1 [1 0] [watch] 0.67", "1x1 hold=1ms [1 1] [fine] 0.50",
 		"2x2 [2 0] [watch] 0.67", "2x2 hold=1ms [2 1] [fine] 0.50",
@@ -65,6 +68,7 @@ func TestPoints(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+
 	if c := points[0].Loss; c.Verdict != compare.Slower || c.A != "fine" || c.B != "watch" {
 		t.Errorf("fine and watch at 1x1: %+v", c)
 	}
@@ -80,6 +84,7 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("%s is judged after 8 of 9 rounds: %v", p.Place, p.Best)
 		}
 	}
+
 	run = swept(t, watchThenFine)
 	for i := range run.Rows {
 		if r := &run.Rows[i]; r.Strategy == "watch" {
@@ -91,6 +96,7 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("%s: best is %q, and watch failed its audit", p.Place, p.Best)
 		}
 	}
+
 	if points := pointsOf(&runs.Run{}); points != nil {
 		t.Errorf("a run that is no sweep has the points %v", points)
 	}

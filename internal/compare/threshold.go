@@ -39,7 +39,7 @@ func Checks(plan runs.Config) int { return len(planned(plan)) }
 
 // planned are the checks of a plan: each threshold of each strategy in each place. A
 // strategy that is there again, as a control, is not held to it, and the first is not
-// compared with itself.
+// compared with itself. Each check more widens the intervals of all.
 func planned(plan runs.Config) (all []Check) {
 	strategies := plan.Subjects()
 	for _, t := range plan.Thresholds {
@@ -77,7 +77,7 @@ func CheckThresholds(run *runs.Run) []Check {
 }
 
 // checkValue fills in the median of the metric. Rounds that other processes disturbed are
-// left out, as in a comparison.
+// left out, as in a comparison. So are the problems of these rounds, which there count.
 func (all rounds) checkValue(c *Check, trials int) {
 	metric := c.Judged()
 	var values, disturbed []float64
@@ -121,6 +121,8 @@ func (all rounds) checkValue(c *Check, trials int) {
 // differs from itself nothing is known of ratios.
 func (all rounds) checkRatio(c *Check, plan runs.Config) {
 	strategies := plan.Subjects()
+
+	// The margin counts for the controls below: of the ratio no verdict is used.
 	margin := 0.0
 	if plan.Margin != nil {
 		margin = *plan.Margin
@@ -141,7 +143,8 @@ func (all rounds) checkRatio(c *Check, plan runs.Config) {
 		return
 	}
 
-	// The first strategy is in the plan once more, under another name: the A/A control.
+	// The first strategy is in the plan once more, under another name: the A/A control. One
+	// place in which it differs from itself is enough.
 	var controls []Comparison
 	for _, s := range strategies[1:] {
 		if (result.Point{Strategy: s}).Spec() != strategies[0] {

@@ -57,6 +57,7 @@ func TestThresholds(t *testing.T) {
 				t.Errorf("%s: the interval is %v to %v, because %q", text, c.Low, c.High, c.Reason)
 			}
 		}
+
 		if !slices.Equal(got, want) {
 			t.Errorf("%s is %q of b and a, want %q: %+v", text, got, want, all)
 		}
@@ -82,6 +83,8 @@ func TestThresholdsTogether(t *testing.T) {
 // and the reason says why.
 func TestThresholdsUndecided(t *testing.T) {
 	same := slices.Repeat([]float64{1}, 7)
+
+	// Rows 10 and 12 are a's of the last two rounds.
 	for want, spoil := range map[string]func(run *runs.Run){
 		"a failed its audit in round 7":        func(run *runs.Run) { run.Rows[12].Audit.OK = false },
 		"6 of 7 rounds":                        func(run *runs.Run) { run.Rows = run.Rows[:12] },
@@ -97,6 +100,7 @@ func TestThresholdsUndecided(t *testing.T) {
 	} {
 		run := held(t, same, "server-us<=1s")
 		spoil(run)
+
 		c := CheckThresholds(run)[1] // of a
 		if c.Standing != NotDecided || !strings.Contains(c.Reason, want) {
 			t.Errorf("%+v, want %q", c, want)
@@ -116,10 +120,12 @@ func TestThresholdsOfDoubt(t *testing.T) {
 			run.Rows = append(run.Rows, r)
 		}
 	}
+
 	all := CheckThresholds(run)
 	if len(all) != 3 || all[0].Standing != NotDecided || all[0].Reason != "b had a higher p99 than itself at 5x5" {
 		t.Errorf("%+v", all)
 	}
+
 	if all[1].Standing != Broken || all[2].Standing != Broken {
 		t.Errorf("a limit in ms does not rest on the first: %+v", all[1:])
 	}

@@ -63,6 +63,7 @@ func (s MarketServers) Each(change func(redisconn.Dialer) redisconn.Dialer) Mark
 	if !s.Locks.IsZero() {
 		s.Locks = change(s.Locks)
 	}
+	// A slice of its own: the caller's servers stay as they are.
 	masters := make([]redisconn.Dialer, len(s.Masters))
 	for i, m := range s.Masters {
 		masters[i] = change(m)
@@ -72,7 +73,8 @@ func (s MarketServers) Each(change func(redisconn.Dialer) redisconn.Dialer) Mark
 }
 
 // open connects a worker, and opens its Purchaser. What it has opened before an error is in
-// w.Closers, for who calls it to close.
+// w.Closers, for who calls it to close. These close the last one first: the Purchaser, then
+// the connections on which it works.
 func (w *Opened) open(
 	ctx context.Context, spec strategies.Spec, s MarketServers, t Counters, env strategies.Env,
 ) (err error) {

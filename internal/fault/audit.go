@@ -59,7 +59,7 @@ func (s *setup) audit() (verify.Harm, string) {
 	after := s.snapshot()
 	result := must(market.Audit(s.ctx, s.conn.Client, s.keys, s.opening, s.ledger()))
 	found := findings.OfAudit(result)
-	for i := range found {
+	for i := range found { // one for each problem, in their order
 		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}
 	worst := verify.Worst(append(found, s.wrongAnswers(after)...))
@@ -122,6 +122,8 @@ func (s *setup) wrongAnswers(after market.Snapshot) (wrong []verify.Violation) {
 				"the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
 		}
 
+		// An item that nobody has, or the seller, was found above. A listing has no order, and
+		// nobody has item 0.
 		switch before := bought[o.Item]; {
 		case !yes || owner <= seller:
 		case before == 0:

@@ -195,6 +195,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	for {
 		var cmd command
 		if err := lines.Decode(&cmd); err != nil {
+			// The operation ends before what it uses is closed.
 			c.gate.Load().Open()
 			working.Wait()
 			return errors.Join(c.Close(), c.process.Close())
@@ -256,6 +257,7 @@ func (c *child) work(cmd command) event {
 // scenario does: see guard.
 func (c *child) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
+	// Less than the parent waits for Ready, so that it hears of the error.
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
 

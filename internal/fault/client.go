@@ -98,6 +98,7 @@ func (c *client) start(folder *process.Folder) error {
 		err = c.process.Start(context.Background())
 	}
 
+	// The child has its own. With childOut open here, read would see no end when it dies.
 	childIn.Close()
 	childOut.Close()
 	if err != nil {
@@ -114,6 +115,8 @@ func (c *client) check(err error) {
 	}
 }
 
+// read passes on what its process reports, in a goroutine of its own. It closes events
+// when nothing more comes: next takes that for a failure, end for the end of the process.
 func (c *client) read() {
 	defer close(c.events)
 	defer c.out.Close()
@@ -218,6 +221,9 @@ func (c *client) awaitStep(name step.Name) {
 	c.mustBe(name)
 }
 
+// mustBe ends the run if it is not held at a step: by errUnclear or notApplicable if the
+// scheme may not report that step, by errLate if a slow machine explains where it is, and
+// else by an error with which Runner.Run ends.
 func (c *client) mustBe(name step.Name) {
 	if c.at == name {
 		return
@@ -256,7 +262,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 		return true
 	case step.Waiting:
 		c.goOn()
-	default:
+	default: // the lock of etcd does not report step.Waiting
 		if c.op.done || c.setup.scheme.Lock.Needs == lock.NeedsEtcd {
 			break
 		}
@@ -307,7 +313,8 @@ const contended = "contended" // market.Reason of an operation that gave up wait
 
 // getsIn waits until its operation ends or is held, and reports whether that was in time.
 // An operation that gives up waiting for a lock, or gets it so late that its lease is
-// over, is made again, and counts as one that went on.
+// over, is made again, and counts as one that went on: setup.operations has each,
+// and c.op is the last, with the time at which the first began.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {
@@ -328,7 +335,8 @@ func (c *client) getsIn(within time.Duration) bool {
 	return true
 }
 
-// next waits for its next report; false if none came in time.
+// next waits for its next report; false if none came in time. It forgets where it
+// was held before: only a client that was told to go on, or to begin, is asked.
 func (c *client) next(within time.Duration) (event, bool) {
 	c.at = ""
 
@@ -394,7 +402,8 @@ func (c *client) end() (err error) {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
 
-	for e := range c.events { // what it reported before it died counts
+	// What it reported before it died counts. Then read closes events.
+	for e := range c.events {
 		c.note(e)
 	}
 	if c.op != nil && !c.op.done {

@@ -32,7 +32,8 @@ const boughtBehind = 3 // how many purchases are made that no replica gets
 
 // masterPromoted lets a buyer make purchases that the master's replica does not
 // get, kills the master, and lets another buy when the replica has taken its place:
-// first an item that was bought.
+// first an item that was bought, and the next one whenever it is unknown whether an order was
+// applied.
 func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
@@ -60,7 +61,8 @@ func masterPromoted(s *setup) observed {
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
-		// the promoted master has none
+		// All were tried, and none is known to be bought: the scheme waits for replicas, and
+		// the promoted master has none.
 		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" {
 			o := s.concludeGone(replica)
 			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
@@ -120,7 +122,7 @@ func (s *setup) concludeGone(replica int) observed {
 			addrs := s.cluster.Addrs()
 			err = fmt.Errorf("%s has not taken the place of %s", addrs[replica], addrs[master])
 		}
-		if err == nil {
+		if err == nil { // until now it was to the master that is dead
 			s.conn, err = s.server.Dialer(s.keys.Market()).Dial(s.ctx)
 		}
 		return err
@@ -131,6 +133,8 @@ func (s *setup) concludeGone(replica int) observed {
 	sold := map[market.ItemID]bool{}
 	again := false // an item was sold again
 	gone := 0      // purchases that were applied, and that the new master lacks
+
+	// conclude must not see those that are gone: it would count each as wrongly told yes.
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
 		if !op.outcome.Applied() {
 			return false
@@ -152,7 +156,8 @@ func (s *setup) concludeGone(replica int) observed {
 	o.Gone = gone
 	if gone > 0 {
 		o.Harm = verify.PurchasesGone
-		o.Why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
+		o.Why = fmt.Sprintf("%s that had been acknowledged %s gone", english.Plural(gone, "purchase", ""),
+			english.PluralWord(gone, "is", "are"))
 	}
 	if again {
 		o.Why += ", and an item of them was sold again: two buyers were told that it is theirs"

@@ -38,6 +38,10 @@ var sharesKeys = only(Scheme.usesMarketKeys,
 // usesMarketKeys reports whether the scheme's lock is a key that others may take, too.
 func (s Scheme) usesMarketKeys() bool { return s.Lock.Needs == lock.NeedsNothing || s.fences() }
 
+// mixed has two clients share keys: a has the scheme, and b another lock, see neighbour. If the
+// scheme fences, b only writes late. Otherwise each tries to get in while the other holds its
+// lock, and once more when it found the lock free and the other then took it. The last order of
+// a has to be that of a.entersBeside: apart reads its outcome.
 func mixed(s *setup) observed {
 	other := must(s.scheme.neighbour())
 	other = must(other.withLease(s.ttl))
@@ -68,8 +72,8 @@ func mixed(s *setup) observed {
 	return s.concludeBeside(true, verify.NotAsked, how, "")
 }
 
-// slipsIn has a client find a lock free, and the holder take it then. It reports
-// whether that client still gets in.
+// slipsIn has a client find a lock free, and the holder take it then. It reports whether
+// that client still gets in; false, too, if it tells of no step.Looked.
 func slipsIn(s *setup, holder, other *client, item int) bool {
 	start := other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
 	if other.held(clientTimeout) != step.Looked {
@@ -115,8 +119,8 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 	return o
 }
 
-// outlast holds that of the two locks which never expires. It reports whether a waiter
-// of the other makes it expire.
+// outlast holds that of the two locks which never expires: one of them is setnx. It reports
+// whether a waiter of the other makes it expire.
 func outlast(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, to := b, other
 	waiter, from := a, s.scheme
@@ -172,6 +176,7 @@ func crossed(s *setup) observed {
 	kept := c.keptFrom(s.item(1), start)
 	for _, x := range []*client{a, b} {
 		o, ended := x.endsWithin(s.ttl / 4)
+		// It gave up with the lock that c waited for: no lease ran out.
 		if ended && o.Reason == contended && kept == verify.LeaseRanOut {
 			kept = verify.GaveUp
 		}

@@ -77,6 +77,7 @@ func crashHolding(s *setup) observed {
 		a := s.client("A")
 		start := a.buyUntil(s.item(nth), step.BeforeWrite)
 		if nth > 1 {
+			// Never opened: only the commands before it are executed.
 			write := proxy.Hold(wire.Match{Nth: nth})
 			a.free()
 			s.await(write.Reached())
@@ -90,6 +91,8 @@ func crashHolding(s *setup) observed {
 	return s.conclude(kept, entry(kept))
 }
 
+// crashWaiting kills the first of two waiters, and measures how long the second waits after
+// the release, when nobody holds the lock. PassedOver has to be seen twice: see observe.
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
 	item := holder.listUntilRelease(0).Item
@@ -147,11 +150,13 @@ func lottery(s *setup) observed {
 }
 
 // draw is one day: how long is an instance that comes when the winner is dead kept out,
-// and how many draws are there?
+// and how many draws are there? One is right: on the first day the winner dies before it
+// writes, and another draws; on the second it has drawn.
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account
 
+	// One for each, so that nobody is refused because its prize is sold.
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
 
 	start := winner.buyUntil(prizes[0], dies)

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"slices"
 	"time"
 
 	"github.com/marketsim/marketsim/market"
@@ -92,13 +93,14 @@ func takeOver(
 	suspend()
 	other.buy(s.item(0))
 	in := other.getsIn(watched)
-	kept := s.classifyWait(other, start, in)
+	kept := s.classifyWait(other, start, in) // measures up to now: before the holder goes on
 	resume()
 	return s.concludeTakeover(holder.finish(), other, kept)
 }
 
 // concludeTakeover says what came of two buyers: the first did not run or was cut off, and
-// kept is how long the second waited.
+// kept is how long the second waited. Both operations have ended, but for the second if kept
+// is NeverIn: whether it gets in now that the first is done is still to be seen.
 func (s *setup) concludeTakeover(first OpResult, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
@@ -115,7 +117,7 @@ func (s *setup) concludeTakeover(first OpResult, second *client, kept verify.Kep
 		return s.conclude(kept, "another took over, and the write that arrives late changes nothing")
 	case o.Applied() && !first.Applied():
 		return s.conclude(kept, "another took over, and the late write was refused ("+first.Reason+")")
-	default:
+	default: // if both were applied, conclude finds the harm and gives that as the reason
 		return s.conclude(kept, "the second buyer was refused ("+o.Reason+")")
 	}
 }
@@ -140,7 +142,7 @@ func slowWork(s *setup) observed {
 		if in {
 			return s.concludeTakeover(first, b, verify.NotAsked)
 		}
-		b.op.began = time.Now()
+		b.op.began = time.Now() // until now a was at work
 		kept = s.keptOut(b, b.op.began)
 	}
 
@@ -159,6 +161,7 @@ func overtake(s *setup, take func(*client, market.ItemID)) observed {
 	kept := b.keptFrom(s.item(0), start, at(step.BeforeWrite))
 	entered := time.Now()
 
+	// The process runs on; its operation is held where take left it, until finish.
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
 	first := a.finish()
@@ -170,9 +173,9 @@ func overtake(s *setup, take func(*client, market.ItemID)) observed {
 	return s.concludeTakeover(first, b, kept)
 }
 
-// releaseLate pauses a seller's listing on its way out. A buyer takes the item's lock
-// meanwhile, and is held in its critical section; the seller wakes and releases; if that
-// was the buyer's lock, one more buyer gets in.
+// releaseLate pauses a seller's listing on its way out, at where. A buyer, b, takes the
+// item's lock meanwhile, and is held in its critical section; the seller, a, wakes and
+// releases; if that was the buyer's lock, one more buyer, c, gets in.
 func releaseLate(s *setup, where step.Breakpoint, a, b, c *client) observed {
 	// A listing, not a purchase: its lock is the item's, too, and the buyers then find the item
 	// for sale.
@@ -216,6 +219,9 @@ func releaseLate(s *setup, where step.Breakpoint, a, b, c *client) observed {
 // tokens would be safe now and then.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
+// raceForIt has several clients act on a lock that nobody holds any more. Each is held
+// where it has looked at the lock, if it tells of that, and then either before it writes or,
+// if it was refused, where it waits again: those before their write are inside at once.
 func raceForIt(s *setup) observed {
 	holder := s.client("A")
 	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
@@ -249,10 +255,14 @@ func raceForIt(s *setup) observed {
 }
 
 // enter lets clients act on what they looked at when all that would look have, and says
-// how many are inside at once.
+// how many are inside at once. They act one after the other, which is as good as together:
+// nobody acts before all have looked. Its scenario has no lease but TTL.
 func enter(s *setup, waiting []*client) (inside int) {
-	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
+	onTheirWay := func(c *client) bool { return c.at == "" }
+	limit := time.Now().Add(s.forGood())
+	for time.Now().Before(limit) && slices.ContainsFunc(waiting, onTheirWay) {
 		for _, w := range waiting {
+			// held forgets where a client is: it is not asked of those that have come.
 			if w.at == "" && w.held(5*time.Millisecond) != "" {
 				limit = time.Now().Add(TTL / 4) // who has not come by then does not come
 			}

@@ -26,7 +26,7 @@ type heartbeat struct {
 	server  *process.Process
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it asks no more
-	longest time.Duration // that a question has waited; set until then
+	longest time.Duration // that a question has waited; beat's own until over is closed
 }
 
 // beat asks until the context ends. A question that is open then has waited until then.
@@ -52,7 +52,8 @@ func (h *heartbeat) beat(ctx context.Context, ask func(context.Context) error) {
 	}
 }
 
-// end ends the heartbeat, and returns for how long the server stood still at most.
+// end ends the heartbeat, and returns for how long the server stood still at most. It may be
+// called again, as endHeartbeats does after pauses.
 func (h *heartbeat) end() time.Duration {
 	h.cancel()
 	<-h.over
@@ -106,7 +107,8 @@ func pinging(server *backend.Server) func(context.Context) error {
 	}
 }
 
-// pauses stops servers, as the scenario has it: from now on they may stand still.
+// pauses stops servers, as the scenario has it: from now on they may stand still. Their
+// heartbeats end first, or the pause would count as a fault of the machine.
 func (s *setup) pauses(all ...*backend.Server) {
 	for _, server := range all {
 		for _, h := range s.heartbeats {

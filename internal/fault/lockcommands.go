@@ -8,6 +8,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
+// lostAcquireReply measures how long b is kept out by a lock that a may have without knowing;
+// or a itself, if its lock asks again although its client sends nothing again.
 func lostAcquireReply(s *setup) observed {
 	return atEachAcquisition(s, false, "others get in at once",
 		func(nth int, a, b *client, lease time.Time, heal func()) (kept verify.KeptOut, why string) {
@@ -22,6 +24,8 @@ func lostAcquireReply(s *setup) observed {
 		})
 }
 
+// resentAcquire measures a, which sends again by itself and should get in at once. Only if it
+// does, b shows whether its release has freed the lock.
 func resentAcquire(s *setup) observed {
 	return atEachAcquisition(s, true, "it gets in at once, and others after its release",
 		func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string) {
@@ -40,7 +44,8 @@ func resentAcquire(s *setup) observed {
 
 // atEachAcquisition loses the reply to each command of an acquisition in turn. then sees
 // what becomes of a, which takes the lock, and of another, b; it calls heal when no more
-// is to be lost. safe is the reason if nobody is kept out.
+// is to be lost. safe is the reason if nobody is kept out. What the first of several masters
+// is sent in a rehearsal stands for what each is sent.
 func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
@@ -92,6 +97,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 func lostRelease(s *setup) observed {
 	b, c := s.client("B"), s.client("C")
 	s.config.Resend = true
+
 	proxies := s.ensembleProxies()
 	ensemble := len(proxies) > 0
 	lose := loseMessages // for ZooKeeper and etcd, whose commands no proxy can read
@@ -101,7 +107,7 @@ func lostRelease(s *setup) observed {
 	}
 
 	a := s.client("A")
-	commands := 1
+	commands := 1 // of an ensemble: loseMessages loses whatever its servers answer
 	if !ensemble {
 		a.buyToEnd(s.item(0)) // loads the scripts
 		a.listUntilRelease(0)
@@ -152,7 +158,7 @@ func releaseLost(
 	b.op.began = time.Now() // until now the holder was at its release
 	kept = s.keptOut(b, a.op.began)
 	b.free()
-	if kept != verify.NeverIn {
+	if kept != verify.NeverIn { // else it may not end, and is used no more
 		b.ends()
 	}
 	return false, kept
@@ -229,7 +235,7 @@ func lostLeave(s *setup) observed {
 
 func lostUnlockMessage(s *setup) observed {
 	a := s.client("A")
-	proxy := s.lockProxies()[0]
+	proxy := s.lockProxies()[0] // for b alone: a has connected
 	b := s.client("B")
 
 	lease := a.buyUntil(s.item(0), step.BeforeWrite)

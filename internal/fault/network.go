@@ -105,7 +105,7 @@ func resentLate(s *setup) observed {
 	if len(write) < 2 || !slices.Contains(write[1:], write[0]) {
 		notApplicable("its write is not sent again")
 	}
-	s.await(first.Answered())
+	s.await(first.Answered()) // before the market is counted
 	return s.conclude(verify.NotAsked, "the copy that arrives late changes nothing")
 }
 
@@ -116,7 +116,8 @@ func cutMidPurchase(s *setup) observed {
 }
 
 // atEachWrite makes a purchase for each command that writes one, and loses that or its
-// reply. then says what it saw.
+// reply. then says what it saw, when the order has ended: proxy has recorded the commands of
+// the write from the first on, of which the nth is the one that was lost.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,
@@ -180,7 +181,7 @@ func lateWrite(s *setup) observed {
 		a.finish()
 		kept := b.keptFrom(s.item(nth), lease)
 		s.spring(write)
-		if caught(write) {
+		if caught(write) { // else Ended is nil, and nothing arrives late
 			s.await(write.Ended())
 		}
 		longest = longer(longest, kept)
@@ -191,7 +192,7 @@ func lateWrite(s *setup) observed {
 
 // partitionHeals cuts the holder off for longer than it waits for a reply.
 func partitionHeals(s *setup) observed {
-	b := s.client("B")
+	b := s.client("B") // is not cut off: it has connected without the proxies
 	s.config.Patience = s.ttl / 2
 	atMarket := s.marketProxy()
 	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{atMarket})

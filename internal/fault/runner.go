@@ -107,6 +107,8 @@ func (r *Runner) close() error {
 	}
 
 	errs := []error{r.Market.Close()}
+	r.mu.Lock() // a cell that goes on may be starting others
+	defer r.mu.Unlock()
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
 	}
@@ -208,7 +210,7 @@ func (r *Runner) Run(
 func (r *Runner) run(
 	asked context.Context, cells []cell, parallel int, found func(findings.Finding),
 ) ([]findings.Finding, error) {
-	played := make([]findings.Finding, len(cells))
+	played := make([]findings.Finding, len(cells)) // each set by the goroutine of its cell
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
 
@@ -254,6 +256,8 @@ func (r *Runner) runCell(ctx context.Context, c cell) (findings.Finding, error) 
 	var not notPlayed
 	switch {
 	case err == nil:
+	// It is not this case if something stood still and the context has ended, which may be why: the
+	// next one then stops the cell.
 	case errors.As(err, &not) && (not.verdict != verify.Unavailable || ctx.Err() == nil):
 		return c.unobserved(not.verdict, not.why), nil
 	case ctx.Err() != nil: // what failed, failed because of that
@@ -296,7 +300,9 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		case errors.Is(err, errLate), maySpeakYet:
 		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
 			before = o
-			err = errLate // it was not, and is played once more all the same
+			// It was not late, but is played again as if it had been. If this was the last attempt,
+			// what was seen only once is no finding: errLate ends the run.
+			err = errLate
 		default:
 			return o, err
 		}
@@ -315,6 +321,7 @@ func (s *setup) play(sc Scenario) (o observed, err error) {
 		}
 	})
 
+	// attempt has ended the clients and the heartbeats: their last reports are in.
 	what, stood := s.longestStill(watch.end())
 	if stood > s.ttl/4 {
 		why := fmt.Sprintf("%s stood still for %s", what, stood.Round(100*time.Millisecond))

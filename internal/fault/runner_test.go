@@ -110,6 +110,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 // that is never free.
 func TestNeverIsSeenTwice(t *testing.T) {
 	r := startRunner(t)
+
 	for _, c := range []struct {
 		seen []verify.KeptOut
 		want verify.KeptOut
@@ -130,6 +131,7 @@ func TestNeverIsSeenTwice(t *testing.T) {
 	}
 }
 
+// A lock that the children do not know ends its run with the error of the child.
 func TestSchemeThatCannotBeOpened(t *testing.T) {
 	c := withQuiet()
 	kind := c.Locks[len(c.Locks)-1]
@@ -139,6 +141,7 @@ func TestSchemeThatCannotBeOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), nobody})
 	says := `unknown lock "nobody"`
 	if err == nil || !strings.Contains(err.Error(), says) || f.Verdict != verify.Stopped {

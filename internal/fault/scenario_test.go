@@ -47,6 +47,7 @@ func TestScenariosAreDescribed(t *testing.T) {
 			t.Errorf("%q has no title, nothing to run, or the name of another", sc.Name)
 		}
 		names = append(names, sc.Name)
+
 		known := sc.Promise == ""
 		for _, p := range (lock.Promises{}).List() {
 			known = known || p.Name == sc.Promise
@@ -110,15 +111,18 @@ func TestTableHasEverything(t *testing.T) {
 func TestPromisesHold(t *testing.T) {
 	scenarios, schemes := everything(t)
 	table, tested := storedTable(t), 0
+
 	for _, c := range cross(scenarios, schemes) {
 		f := lookUp(t, table, c)
 		if broken := c.scenario.broken(c.scheme.Promises(), f.Verdict); broken != "" || f.Broken != "" {
 			t.Errorf("%s: %s promises %q, and was %s: %s", f.Scenario, f.Subject, broken, f.Verdict, f.Why)
 		}
+
 		if f.Verdict != verify.NotApplicable && c.scenario.Promise != "" {
 			tested++
 		}
 	}
+
 	if tested < len(schemes) {
 		t.Errorf("only %d promises were tested", tested)
 	}
@@ -206,6 +210,7 @@ func TestLiarIsCaught(t *testing.T) {
 // scheme from one without the flaw.
 func TestScenariosTellSchemesApart(t *testing.T) {
 	table := storedTable(t)
+
 	for _, c := range []struct {
 		scenario, flawed, sound string
 		want                    verify.Verdict // of the flawed one
@@ -243,6 +248,7 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		of := func(subject string) verify.Verdict {
 			return lookUp(t, table, cell{Scenario{Name: c.scenario}, Scheme{Name: subject}}).Verdict
 		}
+
 		flawed := of(c.flawed)
 		sound := of(c.sound)
 		if flawed != c.want || sound == c.want || sound.Harm() {

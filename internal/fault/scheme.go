@@ -37,7 +37,7 @@ func SchemeOf(c strategies.Catalogue, name string) (Scheme, error) {
 	}
 	s := Scheme{Spec: spec, Name: name, catalogue: c}
 	s.Lock, _ = spec.Lock()
-	_, err = s.withLease(TTL)
+	_, err = s.withLease(TTL) // only to see that it can be done: prepare does it in each run
 	return s, err
 }
 
@@ -90,7 +90,7 @@ func parseScheme(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	case at < 0:
 		unknown := &strategies.UnknownError{What: "lock or strategy", Name: head, Known: known}
 		return strategies.Spec{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, unknown)
-	case at >= len(c.Strategies):
+	case at >= len(c.Strategies): // a lock: known has the strategies first
 		name = locksUnder + ":" + name
 	}
 	return c.Parse(name)

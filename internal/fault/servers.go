@@ -121,8 +121,10 @@ var onMasters = only(Scheme.onMasters, "its lock is not on several masters")
 func (s Scheme) onMasters() bool { return s.Lock.Needs == lock.NeedsMasters }
 
 // besideHolder holds a buyer just before it writes, strikes the servers, and has another
-// buy the same item before the first goes on, and then one whose lock is free and was
-// used. before is called before the first begins.
+// buy the same item before the first goes on. Then the other buys an item whose lock is
+// free and was used: see newcomer. before is called in between: the locks have been used,
+// and the first buyer has not begun. The replica of failover then has what the locks have left,
+// and lacks the lock that this buyer takes.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
 	// Under the item's lock, as every item was listed: a fence has begun to count.
@@ -130,7 +132,9 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	if o := lister.ends(); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
 	}
-	for range 4 { // so that the lock has been used, and is free when servers forget it
+	// So that the lock has been used, and is free when servers forget it: a counter of fences
+	// that they lose is then behind what the market knows.
+	for range 4 {
 		lister.buyAt(price+1, s.item(0)) // is refused under the lock: the item stays
 		lister.ends()
 	}
@@ -161,8 +165,9 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 }
 
 // getsBeside has a client try to buy an item whose lock is held, and reports whether it
-// comes to its write. While it is refused as stale it tries again: a counter that began
-// anew may reach the fence of the holder.
+// comes to its write. While it is refused as stale it tries again: a counter that counts
+// from 1 again may reach the fence of the holder. It gives up half a lease after since, when
+// the holder's lease began, as the run fails after three quarters: see checkInTime.
 func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool {
 	for {
 		c.buy(item, at(step.BeforeWrite))
@@ -174,7 +179,8 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 }
 
 // newcomer says how long a client is kept out of a lock that is free. While it is
-// refused as stale, it tries again.
+// refused as stale, it tries again. A wait is measured from the order, as nobody holds a
+// lease that it could wait for.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	start := time.Now()
 	for stale := false; ; stale = true {
@@ -212,6 +218,7 @@ func pauseServers(s *setup, holder step.Name) observed {
 
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
+	// No answer comes before late: this call is how the 1.5 leases pass.
 	s.noteFault(conn.Ping(late).Err() != nil, "the server answers")
 
 	// A client need not wait for servers that do not answer.
@@ -219,7 +226,7 @@ func pauseServers(s *setup, holder step.Name) observed {
 	for _, server := range all {
 		check(server.Resume())
 	}
-	if gaveUp {
+	if gaveUp { // it comes again, and has waited since it first came
 		began := b.op.began
 		b.buy(s.item(0))
 		b.op.began = began
@@ -251,6 +258,8 @@ func failover(s *setup) observed {
 		"the replica lacks what the master had, and another gets in beside the holder")
 }
 
+// redlockDown kills n masters before anybody takes the lock. promise is empty where those
+// that are left are no majority.
 func redlockDown(name, title string, n int, promise string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
@@ -276,7 +285,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 func redlockRestart(s *setup) observed {
 	check(errors.Join(s.masters[3].Kill(), s.masters[4].Kill()))
 	restart := func() { // of the masters on which the lock was taken, 0, 1 and 2, one forgets it
-		for _, i := range []int{2, 3, 4} {
+		for _, i := range []int{2, 3, 4} { // then a majority that does not know the lock
 			check(s.masters[i].Restart(s.ctx))
 		}
 	}
@@ -287,7 +296,7 @@ func redlockRestart(s *setup) observed {
 // redlockExpiry lets the holder reach masters 0, 1 and 2 only, and the next one
 // all of them.
 func redlockExpiry(s *setup) observed {
-	all := s.config.Masters
+	all := s.config.Masters // stays without proxies: lockProxies changes a copy
 	proxies := s.lockProxies()
 	for _, p := range proxies[3:] {
 		p.Disconnect()
@@ -308,6 +317,8 @@ func redlockExpiry(s *setup) observed {
 	}, "the lock expires early on one master, two return, and another gets in beside the holder")
 }
 
+// leaderKilled kills a member, and so starts an ensemble of its own: the runner's is shared by
+// all cells.
 func leaderKilled(s *setup) observed {
 	start := servers.StartEtcd
 	addrs := &s.config.Etcd
@@ -349,6 +360,7 @@ func evictLock(s *setup) observed {
 		knew := s.known(all...)
 		for _, server := range all {
 			s.fillMemory(server)()
+			// others has a name and a value of each.
 			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
 				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
 			}
@@ -360,7 +372,8 @@ func evictLock(s *setup) observed {
 }
 
 // outOfMemory fills the memory while the lock is held, until the holder has
-// released it and another has tried.
+// released it and another has tried for the lock of another item. Then there is room
+// again: if that one is kept out of the holder's item, the release has failed.
 func outOfMemory(s *setup) observed {
 	all := s.limitMemory("noeviction")
 	a, b := s.client("A"), s.client("B")

@@ -168,6 +168,7 @@ func (s *setup) chooseServer(onCluster bool) {
 	s.config.Own.Name = s.scheme.Strategy().Name
 	s.config.Own.Text = s.scheme.Strategy().Script
 	s.config.Market = endpointOf(s.server.Target)
+	// Runs share the runner's server: each has keys of its own, by their braces in one slot.
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	if cluster := s.server.Cluster(); cluster != nil {
 		s.config.Market.Cluster = true
@@ -283,7 +284,8 @@ func (s *setup) classifyWait(c *client, leaseBegan time.Time, in bool) verify.Ke
 	case !in:
 		return verify.NeverIn
 	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
-		// both or neither, or what ran out was no lock
+		// Both: the client came when the lease was nearly over. Neither: it waited, and not
+		// for the lease. Or what ran out was no lock.
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
@@ -308,8 +310,8 @@ func (s *setup) checkInTime(since time.Time) {
 	}
 }
 
-// marketProxy puts a proxy between the clients to come and the market. Their
-// locks do not use it.
+// marketProxy puts a proxy between the clients to come and the market. Locks that are
+// requests of their own do not use it: they get a copy of the endpoint as it was.
 func (s *setup) marketProxy() *wire.Proxy {
 	s.config.Locks = cmp.Or(s.config.Locks, new(s.config.Market))
 	return s.proxy(&s.config.Market)
@@ -321,6 +323,9 @@ func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
 		return []*wire.Proxy{s.proxy(&s.config.Market)}
 	}
+
+	// proxy changes the endpoint that it is given. It gets copies: the market's own is not
+	// meant, and redlockExpiry goes back to the masters' own.
 	if s.masters == nil {
 		s.config.Locks = new(*cmp.Or(s.config.Locks, &s.config.Market))
 		return []*wire.Proxy{s.proxy(s.config.Locks)}
@@ -366,7 +371,9 @@ func (s *setup) dial(server *backend.Server) *redisconn.Conn {
 	return own(s, must(server.Dial(s.ctx)))
 }
 
-// record names the commands that a proxy sees while something happens.
+// record names the commands that a proxy sees while something happens. Its callers then
+// play the n-th of them with item n, and need item 0 and the last for something else: there
+// may be as many commands as items between these.
 func (s *setup) record(p *wire.Proxy, happens func()) []string {
 	p.Record()
 	happens()

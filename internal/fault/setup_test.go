@@ -19,6 +19,7 @@ func nothingLeft(t *testing.T) *Runner {
 	t.Helper()
 	before, temporary := children(t), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
+
 	t.Cleanup(func() { // after the runner is closed
 		if n := children(t) - before; n != 0 {
 			t.Errorf("%d child processes are left", n)
@@ -28,6 +29,7 @@ func nothingLeft(t *testing.T) *Runner {
 			t.Errorf("temporary files are left: %v, %v", left, err)
 		}
 	})
+
 	return startRunner(t)
 }
 
@@ -36,14 +38,17 @@ func nothingLeft(t *testing.T) *Runner {
 func TestNoServerCanBeStarted(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := nothingLeft(t)
+
 	// With a lock in Redis; the others need no server.
 	lacking := []Scenario{named(t, "restart-empty"), named(t, "failover")}
 	cells := append(cross(lacking, []Scheme{scheme(t, "set-px"), scheme(t, "fenced:fencing=on")}),
 		cross(DefaultScenarios(), []Scheme{scheme(t, "redlock"), scheme(t, "zookeeper")})...)
+
 	found, err := r.run(t.Context(), cells, Parallel, nil)
 	if err != nil {
 		t.Error(err)
 	}
+
 	for _, f := range found {
 		if f.Verdict != verify.Unavailable && f.Verdict != verify.NotApplicable || f.Why == "" {
 			t.Errorf("%s with %s: %s (%s), want not played or not applicable",
@@ -153,6 +158,7 @@ func TestKept(t *testing.T) {
 	} {
 		s := &setup{scheme: c.scheme, ttl: TTL}
 		waiting := &client{op: &operation{began: time.Now().Add(-c.waited), gaveUp: 1}}
+
 		var got verify.KeptOut
 		err := guard(func() {
 			got = s.classifyWait(waiting, time.Now().Add(-c.lease), c.in)

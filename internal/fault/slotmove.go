@@ -39,7 +39,7 @@ func moveSlot(s *setup) observed {
 	stays := &mover{client: s.client("A"), duringItem: s.item(0), afterItem: s.item(1)}
 	s.config.Follow = true
 	follows := &mover{client: s.client("B"), duringItem: s.item(2), afterItem: s.item(3)}
-	s.config.Follow = false
+	s.config.Follow = false // for C, which finds the slot as it connects
 
 	other := must(s.cluster.OtherMaster(s.ctx, s.keys.Market()))
 	move := must(s.cluster.BeginMove(s.ctx, s.keys.Market(), other))

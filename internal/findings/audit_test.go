@@ -52,6 +52,7 @@ func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Le
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	result := testkit.Must(market.Audit(t.Context(), rdb, keys, market.Opening{Accounts: 3, Funds: 100}, l))(t)
 	return result
 }
@@ -61,6 +62,7 @@ func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Le
 func TestAudited(t *testing.T) {
 	const told, untold = true, false
 	server := testkit.Embedded(t)
+
 	for name, c := range map[string]struct {
 		told   bool // of the buyer: that it was bought
 		change func(market.Snapshot)
@@ -102,8 +104,10 @@ func TestAudited(t *testing.T) {
 			if c.told {
 				l.Purchased(market.Order{Item: 1, Seller: seller, Buyer: buyer, Price: 40}, nil)
 			}
+
 			s := sold()
 			c.change(s)
+
 			found := findings.OfAudit(audit(t, server, s, &l))
 			worst := verify.Worst(found)
 			if worst.Harm != c.want || (worst.Text == "") != (c.want == verify.NoHarm) {

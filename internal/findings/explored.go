@@ -209,7 +209,7 @@ func (r *Explorations) check() error {
 		if e.Diagram == nil {
 			continue
 		}
-		for _, event := range e.Diagram.Events {
+		for _, event := range e.Diagram.Events { // -1 stands for the server
 			if n := len(e.Diagram.Clients); event.Client < -1 || event.Client >= n {
 				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients", e.Scheme, event.Client, n)
 			}

@@ -19,14 +19,17 @@ func TestExploredIsReadAgain(t *testing.T) {
 			ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: "x", Diagram: d}},
 		{Scheme: "etcd", Why: "elsewhere"},
 	}}
+
 	var text bytes.Buffer
 	if err := res.Write(&text); err != nil {
 		t.Fatal(err)
 	}
+
 	again, err := findings.ReadExplorations(strings.NewReader(text.String()))
 	if err != nil || !reflect.DeepEqual(res, again) {
 		t.Errorf("%v: %+v", err, again)
 	}
+
 	for _, edit := range [][3]string{
 		{`"schema": 1`, `"schema": 2`, "schema 2; this marketsim reads schema 1"},
 		{`"sold twice"`, `"sold thrice"`, "unknown harm"},
@@ -41,6 +44,7 @@ func TestExploredIsReadAgain(t *testing.T) {
 		if edit[0] == "\n}" {
 			changed = strings.TrimSuffix(text.String(), "\n}\n")
 		}
+
 		_, err := findings.ReadExplorations(strings.NewReader(changed))
 		if err == nil || !strings.Contains(err.Error(), edit[2]) {
 			t.Errorf("with %s: %v, want %q", edit[1], err, edit[2])

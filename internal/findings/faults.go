@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -176,7 +177,8 @@ func (r *FaultTable) finding(scenario, subject string) Finding {
 
 // Keep copies what was observed before into a new result, so that only the rest is
 // played: what was not observed, is marked as kept or breaks a promise, and the cells of
-// the named scenarios and subjects. It refuses unknown names.
+// the named scenarios and subjects. An empty list names all, two empty ones name no cell. It
+// refuses unknown names.
 func (r *FaultTable) Keep(before *FaultTable, scenarios, subjects []string) error {
 	for _, name := range scenarios {
 		if !slices.ContainsFunc(r.Scenarios, func(s ScenarioInfo) bool { return s.Name == name }) {
@@ -208,7 +210,9 @@ func (r *FaultTable) Keep(before *FaultTable, scenarios, subjects []string) erro
 func (r *FaultTable) Restore(before *FaultTable) (kept int) {
 	played := r.Manifest.Libraries
 	r.Manifest = before.Manifest
+	r.Manifest.Libraries = maps.Clone(before.Manifest.Libraries) // it stays before's own
 	for module, was := range r.Manifest.Libraries {
+		// A module that is not in played has no version there: every text contains "".
 		if now := played[module]; !strings.Contains(was, now) {
 			r.Manifest.Libraries[module] = was + " and " + now
 		}
@@ -260,7 +264,9 @@ func ReadFaultTable(r io.Reader) (*FaultTable, error) {
 }
 
 // read reads what Write stored, and refuses what a later marketsim stored,
-// which may have other fields.
+// which may have other fields. schema is that of into, where Decode puts it even if it
+// refuses other fields: if it is not known, the error says so and names no field. A schema of
+// 0 beside an error was not read.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
 	err := asInFile(stored.Decode(r, into, "marketsim "+command+" --out"))
 	switch {

@@ -100,15 +100,18 @@ func TestKeptAndRestored(t *testing.T) {
 		}
 		return r
 	}
+
 	sound := func() *findings.FaultTable {
 		r := small()
 		r.Findings[1].Broken = "" // or it is played again: its lock may have been mended
 		return r
 	}
+
 	marked := sound()
 	marked.Findings[1].Kept = "no etcd"
 	lacking := sound()
 	lacking.Findings[0] = findings.Finding{Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable}
+
 	for _, c := range []struct {
 		name                string
 		before              *findings.FaultTable
@@ -129,10 +132,12 @@ func TestKeptAndRestored(t *testing.T) {
 		if got := r.Missing(); !reflect.DeepEqual(got, c.missing) {
 			t.Errorf("%s: %v are missing, want %v", c.name, got, c.missing)
 		}
+
 		kept, m := r.Restore(c.before), &r.Manifest
 		if kept != c.kept || m.Version != "v1" || m.Libraries["a.org/lock"] != "v1.0.0 and v1.2.0" {
 			t.Errorf("%s: %d are kept, want %d, and the manifest is %+v", c.name, kept, c.kept, m)
 		}
+
 		for i, was := range c.before.Findings {
 			is := r.Findings[i]
 			if is.Kept != "" && is.Kept != "not yet" {
@@ -144,6 +149,7 @@ func TestKeptAndRestored(t *testing.T) {
 			}
 		}
 	}
+
 	for _, unknown := range [][2][]string{{{"pasue"}, nil}, {nil, {"watch", "coarse"}}} {
 		err := fresh().Keep(small(), unknown[0], unknown[1])
 		if err == nil || !strings.Contains(err.Error(), "is not in that table") {

@@ -143,7 +143,8 @@ func (p *Part) addDoubt(format string, args ...any) {
 func Check(ctx context.Context, h *History) CheckResult {
 	c := &checker{ctx: ctx, h: h}
 
-	// In this order: where items lie settles which orders were applied, and accounts need that.
+	// In this order: where items lie settles which orders were applied, and both parts about coins
+	// need that. accounts leaves out an overdraft that payments has described.
 	items := c.items()
 	c.settle()
 	payments := c.payments()
@@ -249,13 +250,15 @@ func overlaps(p *Part, holds []LockHold) {
 }
 
 // fences finds tokens that are not larger than the largest that was acquired
-// before their hold was called for.
+// before their hold was called for. The holds are sorted by acquisition. Of two holds of
+// which neither was acquired before the other was called for, either may have the larger
+// token.
 func fences(p *Part, holds []LockHold) {
 	holds = filter(holds, fenced)
 	byCall := func(a, b LockHold) int { return cmp.Compare(a.Called, b.Called) }
 	called := slices.SortedStableFunc(slices.Values(holds), byCall)
 
-	var largest LockHold
+	var largest LockHold // of the holds that were acquired before h was called for; at first none
 	for _, h := range called {
 		for len(holds) > 0 && holds[0].Acquired < h.Called {
 			if holds[0].Fence > largest.Fence {

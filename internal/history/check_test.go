@@ -150,6 +150,8 @@ func TestSalesUnderWay(t *testing.T) {
 	order := func(start, end int64, seller, buyer market.UserID, price int64) Op {
 		return by(priced(sold(start, end, buyer, Applied), price), seller)
 	}
+
+	// Account 6 has 300 coins and spends 480: a sale has paid it, and at least 120 are left.
 	for price, want := range map[int64]Answer{100: Violated, 130: Linearizable} {
 		h := hand(
 			order(100, 400, 6, 7, 300), order(100, 400, 6, 5, 300),

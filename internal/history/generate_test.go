@@ -140,12 +140,14 @@ func (o oracle) ordered(w world, ops []Op) bool {
 	if !slices.ContainsFunc(ops, func(x Op) bool { return x.Outcome != Unknown }) && o.ended(w) {
 		return true // the unknown ones that are left never happened
 	}
+
 	for i, x := range ops {
 		if slices.ContainsFunc(ops, func(y Op) bool {
 			return y.Outcome != Unknown && y.End < x.Start
 		}) {
 			continue // that one came first
 		}
+
 		if after, ok := o.happens(w, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
 			return true
 		}
@@ -175,6 +177,7 @@ func (w world) pays(id market.UserID, x Op) (world, bool) {
 	if x.Outcome == Refused {
 		return w, x.Buyer != id || before < x.Price
 	}
+
 	if x.Seller == id {
 		w.funds += x.Price
 	}

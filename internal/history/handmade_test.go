@@ -23,6 +23,7 @@ func hand(ops ...Op) *History {
 			Listings:  map[string]int64{},
 		},
 	}
+
 	for id := market.UserID(1); id <= 7; id++ {
 		h.holds(id, 100)
 	}

@@ -198,7 +198,7 @@ func (w *Writer) Abandon() error {
 		return nil
 	}
 	err := w.end(nil)
-	if text, _ := os.ReadFile(w.file.Name()); bytes.Count(text, []byte("\n")) == 1 {
+	if text, _ := os.ReadFile(w.file.Name()); bytes.Count(text, []byte("\n")) == 1 { // a header
 		err = errors.Join(err, os.Remove(w.file.Name()))
 	}
 	return err
@@ -224,6 +224,9 @@ type output struct {
 	encoder *json.Encoder
 }
 
+// open appends to the file, so that outputs do not overwrite each other. The buffer has room
+// for what add leaves in it and one more line of a worker: none of a worker's is written
+// in two parts.
 func (o *output) open(path string, flags int) (err error) {
 	o.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|flags, 0o644)
 	o.buffer = bufio.NewWriterSize(o.file, 2*bufferSize)
@@ -270,6 +273,8 @@ func (r *Recorder) Purchased(start, end time.Time, o market.Order, err error) {
 	r.record(start, end, bought, err)
 }
 
+// record writes down an operation: as applied without an error, as refused with one that
+// market.Reason names, and as of unknown outcome with any other.
 func (r *Recorder) record(start, end time.Time, o Op, err error) {
 	if r == nil {
 		return

@@ -33,6 +33,7 @@ func errOf(o Op) error {
 			return err
 		}
 	}
+
 	if o.Outcome == Unknown {
 		return errors.New(o.Error)
 	}

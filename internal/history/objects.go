@@ -104,7 +104,7 @@ func (o *Op) refusal() action {
 }
 
 // finalReading is what the market's end says of an item: where it lies. It should be one
-// place.
+// place; gather has made nowhere one, so that there is always a place.
 func finalReading(places []location) reading {
 	r := reading{
 		wrong: "nothing brought it there",
@@ -239,6 +239,8 @@ func (c *checker) settle() {
 	}
 }
 
+// settleOrder decides whether an order of unknown outcome was applied, given all steps of its
+// item that are of unknown outcome. If that cannot be told, both accounts stay unsettled.
 func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
 	// The item may have come to its buyer, or left it, by another one of these. Orders with the same
 	// seller and price move the same coins, so that it does not matter which of them was applied.
@@ -247,6 +249,8 @@ func (c *checker) settleOrder(t *trace, o *Op, unknown []step) {
 		return x.Seller == o.Buyer || x.Buyer == o.Buyer && (x.Seller != o.Seller || x.Price != o.Price)
 	})
 
+	// Orders that are settled already count as known, so that of two like ones only as many are
+	// applied as are missing.
 	switch missing := t.missing(location{user: o.Buyer}, c.applied); {
 	case ambiguous || missing < 0 || missing > 1:
 		c.unsettled[o.Seller] = true
@@ -302,6 +306,7 @@ func (c *checker) accounts() *Part {
 	}
 
 	opening := market.Opening{Accounts: c.h.Accounts, Funds: c.h.Funds}
+	// It describes every problem, and OfAudit names them in the same order.
 	result := market.AuditFunds(c.h.Final.Funds, opening, &paid)
 	for i, found := range findings.OfAudit(result) {
 		account := result.Problems[i]
@@ -325,4 +330,5 @@ func (c *checker) accounts() *Part {
 
 const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
 
+// errUnknown is no refusal, so that a Ledger notes an order with it as of unknown outcome.
 var errUnknown = errors.New("the outcome is unknown")

@@ -68,6 +68,7 @@ func (c *checker) payments() *Part {
 
 // statements are the operations on each account, by its number. An order of unknown outcome
 // counts where it was applied, and where its buyer's account is not settled, who may run out.
+// The history is one that Read accepts: every id is that of an account.
 func (c *checker) statements() [][]step {
 	all := make([][]step, c.h.Accounts+1)
 	for i := range c.h.Ops {
@@ -104,7 +105,7 @@ func (o *Op) tooDear() reading {
 
 // couldRunOut reports whether an order was refused for lack of coins, or an account may once
 // have held less than its dearest order costs. At any time it held at least its opening and the
-// sales that had returned, less all orders that had been called.
+// sales that had returned, less all orders that had been called. It sorts the steps.
 func (c *checker) couldRunOut(account []step) bool {
 	changes := func(s step) int64 { // when, at the latest or at the earliest
 		if s.booking().change > 0 {
@@ -112,6 +113,7 @@ func (c *checker) couldRunOut(account []step) bool {
 		}
 		return s.call
 	}
+	// At one moment orders come before sales, so that the account holds the least that it may have.
 	slices.SortFunc(account, func(a, b step) int {
 		return cmp.Or(cmp.Compare(changes(a), changes(b)), cmp.Compare(a.booking().change, b.booking().change))
 	})

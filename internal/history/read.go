@@ -98,9 +98,10 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	var l line
 	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
 
+	// In this order: another format may have fields that cannot be read here, and only a line that
+	// was read can be spelled again.
 	switch {
 	case number == 1 && l.Format != format && (err == nil || l.Format != ""):
-		// Its fields may be others.
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
 	case err != nil:
 		return false, fmt.Errorf("it cannot be read: %w", err)
@@ -109,7 +110,7 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 			"the file was edited")
 
 	// A line records one thing, and says nothing else.
-	case number == 1 && l.Header != nil && l.Header.valid():
+	case number == 1 && l.Header != nil && l == line{Format: format, Header: l.Header} && l.Header.valid():
 		h.Header = *l.Header
 	case l.Op != nil && l == line{Op: l.Op} && l.Op.valid(h.Accounts):
 		h.Ops = append(h.Ops, *l.Op)
@@ -142,7 +143,8 @@ func (h *Header) valid() bool {
 	return h.Accounts >= 1 && h.Accounts <= maxAccounts && h.Funds >= 0 && h.Funds <= maxFunds
 }
 
-// valid reports whether a Recorder may write it.
+// valid reports whether a Recorder may write it. Each case but the last is of an
+// operation that none writes.
 func (o *Op) valid(accounts int) bool {
 	account := func(id market.UserID) bool {
 		return id >= 1 && id <= market.UserID(accounts)

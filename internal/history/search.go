@@ -91,7 +91,7 @@ func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	})
 	for len(steps) > 0 {
 		n := cut(steps)
-		piece := slices.Clip(steps[:n])
+		piece := slices.Clip(steps[:n]) // so that append below leaves steps[n] as it is
 		switch {
 		case n > maxSegment:
 			piece = prefix(byReturn(piece), maxSegment)
@@ -105,7 +105,7 @@ func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 		switch answer := c.legal(from, piece); {
 		case answer == Violated:
 			return Violated, from, c.shortest(from, piece)
-		case answer == Undecided || n > maxSegment:
+		case answer == Undecided || n > maxSegment: // nobody has judged the rest of a large piece
 			return Undecided, nil, nil
 		}
 
@@ -128,7 +128,7 @@ func cut(steps []step) int {
 	return len(steps)
 }
 
-// legal asks porcupine whether steps have an order.
+// legal asks porcupine whether steps have an order. It is Undecided once ctx has ended.
 func (c *checker) legal(from state, steps []step) Answer {
 	model := porcupine.Model{
 		Init: func() any { return from },
@@ -167,7 +167,8 @@ func byReturn(steps []step) []step {
 }
 
 // prefix is what was known when the first n of the steps, sorted by return, had
-// returned: those under way may happen.
+// returned: those under way may happen. Once all that ever return have, a step that never
+// returned, but is known to have happened, has to happen as before.
 func prefix(steps []step, n int) []step {
 	known := slices.Clone(steps[:n])
 	allReturned := n == len(steps) || steps[n].ret == never // that ever do
@@ -185,7 +186,8 @@ func prefix(steps []step, n int) []step {
 const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 
 // shortest is the shortest beginning of steps, by the time of return, that has no order.
-// It leaves out steps that change nothing, if there is no order without them either.
+// It leaves out steps that change nothing, if there is no order without them either. If time
+// runs out meanwhile, it is longer than need be, and still has no order.
 func (c *checker) shortest(from state, steps []step) []step {
 	// sort.Search may be used: all steps together have no order, and if a beginning has none, no
 	// longer one has.

@@ -82,7 +82,7 @@ func (w *world) heardKinds() ([]explore.Fault, error) {
 		return nil, fmt.Errorf("%w: its calls are to be cancelled, and its answer to %q is not %q",
 			ErrAdapter, program.CanCancel, program.Yes)
 	}
-	c.kill()
+	c.kill() // it may have taken the question for another request
 	return heard, w.revive(c)
 }
 
@@ -133,7 +133,7 @@ func (s *schedule) cancelsWaiting() (options []search.Choice) {
 // cancel tells a client to end its call, and waits for what it does then. The request that
 // waits is lost afterwards, or waits again before what the client has sent meanwhile.
 func (s *schedule) cancel(c *client, loses bool) {
-	waits := s.polls(c) || len(c.waiting) == 0
+	waits := s.polls(c) || len(c.waiting) == 0 // as it is before its poll passes
 	if s.polls(c) {
 		s.letPollPass(c)
 	}

@@ -66,8 +66,9 @@ func (s *schedule) polls(c *client) bool {
 	return s.idle.polls(c.number, identity(c.waiting[0]))
 }
 
-// options are the choices at this point. The first is that the client that was
-// chosen last goes on, if it can.
+// options are the choices at this point; without any, time has to pass. The first is that the
+// client that was chosen last goes on, if it can. The search compares them, and their order,
+// when a schedule comes to the point again: chance must not decide either.
 func (s *schedule) options() (options []search.Choice) {
 	canGoOn := func(c *client) bool { return s.canGoOn(c) && !s.polls(c) }
 	lastGoesOn := s.running >= 0 && canGoOn(s.clients[s.running])
@@ -157,7 +158,8 @@ func (s *schedule) mayWake(c *client) bool {
 	return pause > s.lease*11/10 && settled
 }
 
-// do makes a choice happen.
+// do makes a choice happen. It has to be one of options: a request that is lost or late is taken
+// from those that wait, and one that arrives from those that are late.
 func (s *schedule) do(choice search.Choice) {
 	s.steps = append(s.steps, choice)
 	c := s.clients[choice.N]
@@ -216,7 +218,9 @@ func (s *schedule) pause(c *client) {
 	s.diagram.add(c.number, "*pauses*", "")
 	c.pausedSince = time.Now()
 	s.referee.pauses(c.number)
-	c.process.Pause()
+	if c.process != nil { // it may have ended meanwhile
+		c.process.Pause()
+	}
 }
 
 // breakIdle breaks the connections of a client that asks nothing. Renewals that it has sent
@@ -228,6 +232,7 @@ func (s *schedule) breakIdle(c *client) {
 	s.diagram.add(c.number, "*its connections break*", "")
 	s.idle.restart(c.number)
 	c.gate.Cut()
+	c.late = nil // lost with the others
 }
 
 // wake has a client go on. A renewal that was due meanwhile is awaited: whether it was
@@ -237,7 +242,9 @@ func (s *schedule) wake(c *client) {
 	s.diagram.add(c.number, fmt.Sprintf("*wakes after %s*", pause), "")
 	c.pausedSince = time.Time{}
 	s.idle.restart(c.number)
-	c.process.Resume()
+	if c.process != nil { // somebody else may have killed it
+		c.process.Resume()
+	}
 	if len(s.renewing.requests) > 0 && s.claim(c).phase == holding {
 		s.awaitRenewal(c, s.renewing.every/2)
 	}
@@ -271,6 +278,7 @@ func (s *schedule) dieNext(c *client) {
 
 // die kills a client, after a request was executed, if there is one.
 func (s *schedule) die(c *client, h *wire.Held) {
+	// Before ends: dies asks whether the client holds the lock.
 	s.referee.dies(c.number)
 	for len(c.renewals) > 0 { // it has sent them
 		s.passRenewal(c)
@@ -283,8 +291,7 @@ func (s *schedule) die(c *client, h *wire.Held) {
 
 	c.kill()
 	s.referee.ends(c.number)
-	c.waiting = nil
-	c.renewals = nil
+	c.loses()
 }
 
 // goOn delivers the next request of a client, or has it leave if none waits.
@@ -313,6 +320,7 @@ func (s *schedule) goOn(c *client) {
 	term := c.term(h)
 	s.referee.sends(c.number, request, term)
 	s.deliver(c, h, "", h.Open)
+	// It may renew the lock: renews asks whether its client holds that.
 	if mentions(h.Commands, s.lock) {
 		s.referee.renews(c.number, term.begins, time.Now())
 	}
@@ -336,7 +344,8 @@ func (s *schedule) takeRequest(c *client) *wire.Held {
 }
 
 // deliver draws a request and what then happens, if that is not its reply, lets it go, and
-// waits for its reply, but only briefly if it may block in the server.
+// waits for its reply, but only briefly if it may block in the server. A reply that comes later
+// is not drawn.
 func (s *schedule) deliver(c *client, h *wire.Held, then string, letGo func()) {
 	event := s.diagram.addRequest(c.number, h, then)
 	limit := 2 * time.Second
@@ -362,10 +371,14 @@ func (s *schedule) deliver(c *client, h *wire.Held, then string, letGo func()) {
 	}
 }
 
+// longestQuiet is how long a schedule may go on in which nothing can be chosen.
+func (s *schedule) longestQuiet() time.Duration { return 6 * s.lease }
+
 // passTime lets time pass where nobody can be chosen. It returns false when all have
 // ended, or nothing has happened for long.
 func (s *schedule) passTime() bool {
-	if s.referee.allEnded() || time.Since(s.lastChoice) > 6*s.lease {
+	// The harm of a buyer that is told nothing names the 6 leases, see end.
+	if s.referee.allEnded() || time.Since(s.lastChoice) > s.longestQuiet() {
 		return false
 	}
 

@@ -33,7 +33,8 @@ type client struct {
 }
 
 // An event is what a client has done: a request waits at its gate, or its program has
-// said a line or has ended.
+// said a line or has ended. Gates and programs send events from goroutines of their own; one
+// goroutine at a time does all else in a world.
 type event struct {
 	client *client
 	held   *wire.Held     // nil: it is no request
@@ -68,6 +69,14 @@ func (c *client) kill() {
 	c.process = nil
 }
 
+// loses forgets all that the client has sent: its gate was cut, and so nothing of it is executed,
+// what was late included.
+func (c *client) loses() {
+	c.waiting = nil
+	c.renewals = nil
+	c.late = nil
+}
+
 // close ends the client for good.
 func (c *client) close() error {
 	p := c.process
@@ -96,11 +105,15 @@ func (c *client) explanation() (text string) {
 		text += fmt.Sprintf("; user %d has connected to %s, which admits only user %d, "+
 			"as whom the program has to run", user, c.gate.Addr(), os.Geteuid())
 	}
+	var asked []string
 	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
 		if slices.Contains(commands, name) {
-			text = fmt.Sprintf("; it has asked for %s, and is given a single server "+
-				"without TLS and without a password", strings.ToUpper(name))
+			asked = append(asked, strings.ToUpper(name))
 		}
+	}
+	if len(asked) > 0 {
+		text += fmt.Sprintf("; it has asked for %s, and is given a single server "+
+			"without TLS and without a password", strings.Join(asked, " and "))
 	}
 
 	if c.process != nil {

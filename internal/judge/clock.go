@@ -87,6 +87,7 @@ func (w *world) hidden() error {
 		}
 	}
 
+	// Only where times pass as well may one of them be what was signed.
 	if passed && w.signed != "" {
 		return hiddenClock{w.signed}
 	}

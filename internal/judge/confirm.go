@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -82,6 +83,8 @@ func (w *world) Play(choose search.Chooser) (played search.Played, err error) {
 	w.rivals.beside(func() {
 		played, err = w.playOnce(choose)
 	})
+
+	// Not within beside: confirm would wait for this world to end its own play.
 	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
 		return !w.confirm(v.Harm, played.Steps)
 	})
@@ -95,7 +98,9 @@ func (w *world) Play(choose search.Chooser) (played search.Played, err error) {
 }
 
 // confirm reports whether a harm counts, which steps did: at once where its cause has been
-// confirmed in this world. An outlived lease is no accusation, and needs none.
+// confirmed in this world. An outlived lease is no accusation, and needs none. What was refuted
+// is tried again when another schedule shows it. When the time is over nothing is played again:
+// each world would have to wait for all others to do so.
 func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 	of := causeOf(harm, steps)
 	if harm == verify.Outlived || w.confirmed[of] {
@@ -104,14 +109,23 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 
 	w.rivals.alone(func() {
 		w.confirmed[of] = comesAgain(harm, func() bool {
-			return w.shows(harm, steps)
+			return w.hasTime() && w.shows(harm, steps)
 		})
 	})
-	if !w.confirmed[of] {
+
+	switch {
+	case w.confirmed[of]:
+		return true
+	case w.hasTime():
 		w.refuted[harm]++
+	default:
+		w.unconfirmed[harm]++
 	}
-	return w.confirmed[of]
+	return false
 }
+
+// hasTime reports whether the time of the program is not over.
+func (w *world) hasTime() bool { return w.until.IsZero() || time.Now().Before(w.until) }
 
 // shows plays steps again, and reports whether they do a harm. What earlier schedules have
 // left in the programs is no part of that, and an error shows none.
@@ -130,15 +144,17 @@ func (w *world) endPrograms() {
 	}
 }
 
-// refutedNotes say which harms of a program were seen and do not count.
-func refutedNotes(program string, refuted map[verify.Harm]int) (notes []string) {
+// uncountedNotes say which harms of a program were seen and do not count.
+func (s ProgramResult) uncountedNotes(program string) (notes []string) {
 	for _, harm := range verify.Harms() {
-		if times := refuted[harm]; times > 0 {
-			note := fmt.Sprintf("%s: %q was seen in %s, and not again "+
-				"when nothing else was played beside: that does not count",
-				program, harm, english.Plural(times, "schedule", ""))
-			notes = append(notes, note)
+		note := func(times int, why string) {
+			if times > 0 {
+				notes = append(notes, fmt.Sprintf("%s: %q was seen in %s, and %s: that does not count",
+					program, harm, english.Plural(times, "schedule", ""), why))
+			}
 		}
+		note(s.refuted[harm], "not again when nothing else was played beside")
+		note(s.unconfirmed[harm], "there was no time to play it again")
 	}
 	return notes
 }

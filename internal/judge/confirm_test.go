@@ -3,6 +3,7 @@ package judge
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/search"
 	"github.com/marketsim/marketsim/verify"
@@ -44,16 +45,19 @@ func TestHarmsComeAgain(t *testing.T) {
 func TestCausesOfKeptOut(t *testing.T) {
 	crash := []search.Choice{{What: "d"}, {What: string(explore.Die)}}
 	cancelled := []search.Choice{{What: string(explore.Cancel)}, {What: "d"}}
+
 	causes := []cause{
 		causeOf(verify.LockedOut, crash), causeOf(verify.LockedOut, cancelled),
 		causeOf(verify.LockedOut, crash[:1]),
 	}
+
 	want := []string{survivesCrash, survivesCancel, "who waits gets in"}
 	for i, c := range causes {
 		if c.harm != verify.LockedOut || c.breaks != want[i] {
 			t.Errorf("%+v, want that it breaks %q", c, want[i])
 		}
 	}
+
 	if causeOf(verify.TwoHolders, crash) != causeOf(verify.TwoHolders, nil) {
 		t.Error("that two hold a lock has one cause with a fault, and another without")
 	}
@@ -71,6 +75,7 @@ func TestRivalsWait(t *testing.T) {
 		}
 		r.mu.RUnlock()
 	})
+
 	r.alone(func() {
 		if r.mu.TryRLock() {
 			t.Error("one plays beside another one that plays alone")
@@ -80,10 +85,38 @@ func TestRivalsWait(t *testing.T) {
 
 // What was refuted is told, with its harm and how often it was seen.
 func TestRefutedNotes(t *testing.T) {
-	got := refutedNotes(locks, map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0})
+	got := ProgramResult{refuted: map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0}}.uncountedNotes(locks)
 	want := []string{`lock: "kept out" was seen in 2 schedules, and not again when nothing else was played beside: ` +
 		`that does not count`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// When the time is over no schedule is played again, though a harm was seen: the harm does not
+// count, is told, and leaves the promises of its program unchecked.
+func TestNoTimeToPlayAgain(t *testing.T) {
+	w := &world{rivals: &rivalry{}, until: time.Now()}
+	w.begin(locks)
+	if w.confirm(verify.TwoHolders, nil) || w.unconfirmed[verify.TwoHolders] != 1 || len(w.refuted) > 0 {
+		t.Errorf("unconfirmed %v, refuted %v", w.unconfirmed, w.refuted)
+	}
+
+	found := ProgramResult{unconfirmed: w.unconfirmed}
+	found.kinds = Kinds()
+	want := []string{`lock: "two holders" was seen in 1 schedule, and there was no time to play it again: ` +
+		`that does not count`}
+	if got := found.uncountedNotes(locks); !slices.Equal(got, want) {
+		t.Errorf("it is told as %q, want %q", got, want)
+	}
+
+	o := Options{Within: time.Minute, Bounds: explore.Bounds{Preemptions: 1, Faults: 1}}
+	if left := o.belowFloor(found); left.why != "a harm was seen, and there was no time to play it again" ||
+		left.within < 2*time.Minute {
+		t.Errorf("left out: %+v", left)
+	}
+	found.unconfirmed = nil
+	if left := o.belowFloor(found); left.why != "" {
+		t.Errorf("nothing was seen, and left out is %+v", left)
 	}
 }

@@ -50,9 +50,9 @@ func (o Options) playControls(ctx context.Context) error {
 // playControl plays a control, up to three times: with longer and longer leases unless one was
 // asked for, as this machine may stand still now and then.
 func (o Options) playControl(ctx context.Context, c control) error {
-	o.Command = append(slices.Clone(o.Controls), c.spec)
+	o.Command = append(slices.Clone(o.Controls), c.spec) // a clone: controls append side by side
 	o.Shown = nil
-	o.pool = nil
+	o.pool = nil // its worlds run the judged program, and play for the search meanwhile
 	asked := o.Lease
 
 	why := "it does no harm"

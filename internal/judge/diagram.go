@@ -119,7 +119,7 @@ func (d *diagram) draw(claims []*claim) func([]verify.Violation) verify.Diagram 
 	drawn.End = append(drawn.End, d.legend...)
 
 	return func(harms []verify.Violation) verify.Diagram {
-		shown := drawn
+		shown := drawn // whose End stays as it is for other harms: hence Clip
 		for _, v := range harms {
 			shown.End = append(slices.Clip(shown.End), "Harm: "+v.String())
 		}

@@ -23,7 +23,7 @@ func (s *schedule) finish() {
 	case s.shop != nil:
 		s.audit()
 	case slices.ContainsFunc(s.steps, search.Choice.IsFault):
-		s.checkWorksOn()
+		s.checkWorksOn() // first: checkRecovery may start a program, which no fault has struck
 		// Whom the end of the schedule killed may still have a lock that has no lease.
 		if s.keeps == 0 || !s.abandoned {
 			s.checkRecovery()
@@ -39,14 +39,15 @@ func (s *schedule) finish() {
 	s.restartWhoRenewsOn()
 }
 
-// end ends what a client still does.
+// end ends what a client still does. A program whose client has ended runs on, for the next
+// schedule.
 func (s *schedule) end(c *client) {
 	c.gate.Gate(nil)
 	s.checkWait(c)
 	unfinished := s.claim(c).phase != ended
 	paused := !c.pausedSince.IsZero()
 	if s.shop != nil && unfinished && !paused && s.interrupted() == nil {
-		s.referee.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.Name, 6*s.lease))
+		s.referee.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.Name, s.longestQuiet()))
 	}
 	if unfinished || paused {
 		s.abandoned = true
@@ -78,6 +79,7 @@ func (s *schedule) audit() {
 // checkRecovery has a client that is left, or a fresh one, take the lock after a fault,
 // within two leases and a margin.
 func (s *schedule) checkRecovery() {
+	// Whichever runs will do; if neither does, revive starts one.
 	c := s.clients[1]
 	if c.process == nil {
 		c = s.clients[0]

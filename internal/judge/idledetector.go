@@ -70,7 +70,8 @@ func (d *idleDetector) reacts(client int, will bool) { d.clients[client].reacts 
 // restart has the looks at a client so far not count.
 func (d *idleDetector) restart(client int) { d.clients[client].idleLooks = 0 }
 
-// busy looks at a client, and reports whether it may still do something.
+// busy looks at a client, and reports whether it may still do something. Each call is one look,
+// as idleDetector counts them.
 func (d *idleDetector) busy(client int, p *program.Child, gate *wire.Proxy) bool {
 	c := &d.clients[client]
 	given := gate.Replies()

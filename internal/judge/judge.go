@@ -27,8 +27,9 @@ import (
 var ErrAdapter = errors.New("the program cannot be judged")
 
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of
-// Markets. An error says why nothing can be concluded of one of them; what was found of
-// others is returned with it, even if ctx has ended meanwhile.
+// MarketNames. An error says why nothing can be concluded of one of them; what was found of
+// others is returned with it, even if ctx has ended meanwhile. If the first one fails, res
+// is nil.
 func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed error) {
 	res = &findings.Explorations{Schema: findings.ExplorationsSchema, Judged: true}
 	found := newJudgement()
@@ -40,7 +41,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 		if found.clock != "" && setsClock(name) {
 			continue // what could not be set ahead cannot be set behind
 		}
-		if setsClock(name) { // its programs need not run beside
+		if setsClock(name) { // withWorlds starts others: those of the pool need not run beside
 			failed = errors.Join(failed, o.pool.close())
 		}
 		left := o.Within - time.Since(began)
@@ -66,7 +67,7 @@ func Judge(ctx context.Context, o Options) (res *findings.Explorations, failed e
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		default:
 			res.Searches = append(res.Searches, withoutClocks(one.entries(searched), res.Searches)...)
-			res.Notes = append(res.Notes, refutedNotes(name, searched.refuted)...)
+			res.Notes = append(res.Notes, searched.uncountedNotes(name)...)
 			found.add(one, searched)
 			// The programs that follow begin with what is known of the lease.
 			o.known = max(o.known, searched.asked)
@@ -114,7 +115,7 @@ func (o Options) runWithLease(
 			"it was judged with %s", o.program().Name, searched.asked, o.Lease)
 		res.Notes = append(res.Notes, note)
 		searched, err = Run(ctx, o)
-		o.Lease = 0
+		o.Lease = 0 // else the loop would take it for one that was asked for
 	}
 
 	if err == nil && o.program().Name == locks {
@@ -129,20 +130,23 @@ const (
 	longestAsked  = 2 * time.Second
 )
 
-// only is the search of one program, the n-th, which may take its share of the time, and to
-// come to the floor of kept a part of what the others have: what it leaves is for those that
-// follow. Controls are played beside the first.
+// only is the search of one program, the n-th, in the time that is left. It ends after its
+// share of that; while it is below the floor of kept it may also use a part of what the others
+// have, see Options.beyond. What it leaves is for those that follow. Controls are played beside
+// the first.
 func (o Options) only(name string, n int, left time.Duration) Options {
 	o.Program = name
 	if n > 0 {
 		o.Controls = nil
 	}
 	if o.Within > 0 {
+		// Limits are 1 ns at least: 0 means that none is set.
 		o.silence = max(1, left)
 		if n > 0 { // it has answered before
 			o.silence = max(left, 3*program.AnswerLimit)
 		}
-		o.wholeWithin = o.Within
+		o.wholeWithin = o.Within // before that becomes the time of this program
+
 		own := share(o.programs()[n:], left)
 		lent := (left - own) / 4
 		if n == 0 { // it has the most to play
@@ -153,6 +157,7 @@ func (o Options) only(name string, n int, left time.Duration) Options {
 		o = o.limited()
 	}
 
+	// belowFloor expects no more of these programs.
 	switch {
 	case name == works:
 		o.Bounds.Preemptions = 0

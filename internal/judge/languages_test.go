@@ -93,9 +93,12 @@ func TestSoundLocksInOtherLanguages(t *testing.T) {
 			bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
 			o := options(t, "", bounds)
 			o.Command = command
+
+			// One step of a client shows whether the program runs here: its library may be missing.
 			if _, err := judge.Replay(t.Context(), o, "x5/any/lock/d1"); errors.Is(err, judge.ErrAdapter) {
 				testkit.Require(t, "clients", err.Error())
 			}
+
 			finds(t, o, verify.Outlived)
 		})
 	}

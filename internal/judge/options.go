@@ -22,8 +22,9 @@ type Options struct {
 	// With the name of a lock behind it, the command of that lock's program:
 	// see controls; nil: none.
 	Controls []string
-	// Purchase has Judge go through Markets. Program is what Run has the copies do: one
-	// of Markets, or "lock" (the same as the empty string), "lock-works" or one of clockSteps.
+	// Purchase has Judge go through MarketNames. Program is what Run has the copies do: one of
+	// MarketNames, or "lock" (the same as the empty string), "lock-works", "lock-clock" or
+	// "lock-clock-behind".
 	Purchase    bool
 	Program     string
 	NoticesLoss bool // the lock promises that a release says whether the lock had been lost
@@ -32,8 +33,8 @@ type Options struct {
 	Pairs  int           // how many pairs of copies play schedules at the same time; 0: 8
 	Within time.Duration // how long all may take; 0: until it is done
 	Server backend.Local
-	// StartServer starts a server for Server; nil: that does so. Who leaves at once closes what
-	// it has returned.
+	// StartServer starts a server for Server; nil: that does so. It may note what it returns, for
+	// a caller that exits at once to close.
 	StartServer func(context.Context, backend.Local) (*backend.Server, error)
 	Bounds      explore.Bounds
 
@@ -47,8 +48,8 @@ type Options struct {
 	// programs.
 	silence time.Duration
 	until   time.Time // when the time of one program is over; zero: never
-	// Below the floor of kept a program may take the time until then. Past that it ends here;
-	// zero: there too.
+	// When a search that has come past the floor of kept ends: below the floor it may go on to
+	// the end that until says. Zero: past the floor, too.
 	beyond time.Time
 	pool   *pool         // keeps worlds from one program to the next; nil: nothing does
 	known  time.Duration // the lease that an earlier program had; 0: there was none
@@ -107,7 +108,8 @@ func (o Options) limited() Options {
 // hasTime reports whether the time of the program is not over.
 func (o Options) hasTime() bool { return o.Within == 0 || time.Now().Before(o.until) }
 
-// programs are those that Judge searches.
+// programs are those that Judge searches, in this order: what is known of the lease is kept for
+// those that follow, and withoutClocks looks for a harm in those before.
 func (o Options) programs() []string {
 	if o.Purchase {
 		return MarketNames()

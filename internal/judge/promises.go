@@ -133,6 +133,7 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 	broken := first(func(e findings.Exploration) bool { return e.Broken == promise })
 	untold := first(func(e findings.Exploration) bool { return e.Harm == verify.NotTold })
 
+	// A harm that was seen comes first: it stays true, whatever was left out.
 	switch {
 	case broken >= 0:
 		s.State = "broken"
@@ -203,7 +204,7 @@ func (o Options) entries(r ProgramResult) (all []findings.Exploration) {
 
 	for _, f := range r.Found {
 		of := none
-		of.Schedules = r.Played
+		of.Schedules = r.Played // f.Harmful is of all that were played
 		of.Harmful = f.Harmful
 		all = append(all, o.Entry(of, f))
 	}

@@ -24,6 +24,7 @@ func TestPromisesOfASearchThatWasStopped(t *testing.T) {
 		found := judgement{
 			searches: []findings.Exploration{row}, tested: map[string]bool{exclusive: true},
 		}
+
 		got := found.verdict(exclusive, "")
 		if got.State != c.state || (got.Why == "") != (c.stopped == "") {
 			t.Errorf("stopped %q: %+v, want %s", c.stopped, got, c.state)

@@ -34,8 +34,11 @@ type referee struct {
 	unanswered   bool   // such a call did not say what it has done
 	lastReleased string // who has released since a client acquired; empty: nobody has
 	struck       bool   // a fault has happened
-	fence        int64  // the largest token so far
+	fence        int64  // the largest token so far, or noFence
 }
+
+// noFence is less than every token that a lock counts from 0.
+const noFence = -1
 
 // A phase is what a client does.
 type phase int
@@ -80,6 +83,7 @@ func newReferee(w *world) *referee {
 		patience:   2*w.lease + settleLimit,
 		tested:     w.tested,
 		wrongClock: setsClock(w.program),
+		fence:      noFence,
 	}
 	for n, c := range w.clients {
 		r.claims = append(r.claims, &claim{name: c.Name, left: len(w.clients) - n})
@@ -110,7 +114,8 @@ type term struct {
 	ends   time.Time // at the latest; zero: the request does not say
 }
 
-// sends notes that a client's request is sent on to the server.
+// sends notes that a client's request is sent on to the server. While the client takes the
+// lock it also notes from when its lease lasts, and until when: acquires relies on that.
 func (r *referee) sends(client int, request string, t term) {
 	c := r.claims[client]
 	c.sent = time.Now()
@@ -226,7 +231,7 @@ func (r *referee) acquires(client int, token string) {
 	if r.other(client).phase == holding {
 		r.twoHold(c, r.other(client))
 	}
-	r.lastReleased = ""
+	r.lastReleased = "" // after twoHold, which asks for it
 	r.compareTokens(c, token)
 }
 
@@ -235,6 +240,8 @@ func (r *referee) twoHold(c, holder *claim) {
 	harm := verify.TwoHolders
 	how := " and within its lease"
 	stopped := !c.sentBeforePause.IsZero()
+
+	// What is no accusation comes first: it is better for the lock.
 	switch {
 	case stopped && r.mayHaveEnded(c.sentBeforePause.Add(r.lease), holder.acquired):
 		harm = verify.Outlived
@@ -257,12 +264,15 @@ func (r *referee) margin() time.Duration { return r.lease / 50 }
 // mayHaveEnded reports whether a lease may have ended at some time, which ends at end.
 func (r *referee) mayHaveEnded(end, at time.Time) bool { return !at.Before(end.Add(-r.margin())) }
 
-// releases notes what a client was told when it released the lock.
+// releases notes what a client was told when it released the lock. Its phase is ended from
+// then on: hearRelease has it lock again if its left is not 0.
 func (r *referee) releases(client int, word string) {
 	c, other := r.claims[client], r.other(client)
 	otherReleased := r.lastReleased == other.name // since c acquired: it may have freed c's lock
 	r.lastReleased = c.name
 
+	// The other one got in after the lease had ended: the client had lost the lock. The answer to
+	// a repeated release does not count, as the one before may have freed the lock.
 	hadLost := other.acquired.After(c.acquired) && other.acquired.After(c.leaseEnds)
 	if hadLost && !c.repeats {
 		r.testedIf(noticesLoss, word == program.Lost)
@@ -305,7 +315,7 @@ func (r *referee) compareTokens(c *claim, token string) {
 		return
 	}
 
-	r.testedIf(fenced, r.fence > 0)
+	r.testedIf(fenced, r.fence != noFence)
 	overtaken := fence < r.fence && !c.sentBeforePause.IsZero()
 	if fence <= r.fence && !overtaken {
 		r.harm(verify.FenceRepeats,

@@ -41,6 +41,8 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 		first = cmp.Or(first, err)
 	}
 
+	// With the last lease a stopped holder kept the lock: it is judged without one. As keeps is
+	// set, rehearse measures none.
 	var kept *noLease
 	if errors.As(err, &kept) {
 		w.keeps = kept.waited
@@ -71,6 +73,7 @@ func (w *world) limit(answer time.Duration) time.Duration { return min(answer, w
 // rehearse has each client do its work without interference. Then it measures the lease
 // of a lock.
 func (w *world) rehearse() error {
+	// Programs learn wantedLease when they start.
 	for _, c := range w.clients {
 		c.kill()
 		if err := w.revive(c); err != nil {
@@ -206,7 +209,8 @@ func (w *world) measureLease() error {
 	return nil // the lease is taken to be the shortest that it can have been
 }
 
-// measureLeaseOnce also returns by how much the lease may have been longer than was measured.
+// measureLeaseOnce stops the holder of a lock, and sets w.lease and w.measured to how long the
+// other client then needs to get in. It also returns by how much the lease may have been longer.
 func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	holder, other := w.clients[0], w.clients[1]
 	acquire := program.Acquire("lease-" + rand.Text())
@@ -216,11 +220,12 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 		return 0, err
 	}
 
-	holder.process.Pause()
+	stopped := holder.process // which may have ended when the other gets in
+	stopped.Pause()
 	began := time.Now()
 	err = w.acquireWithin(other, max(longestLease, 3*w.wantedLease), acquire)
 	w.lease = time.Since(began)
-	holder.process.Resume()
+	stopped.Resume()
 	switch {
 	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits on, or gave up: the lock keeps it out
 		return 0, &noLease{waited: w.lease, cause: err}
@@ -287,7 +292,8 @@ func (w *world) expect(c *client, limit time.Duration, words, request string) er
 }
 
 // ask asks a client while its requests pass, and returns its answer, which may be that it
-// has ended. A take that times out is asked for again.
+// has ended. A take that times out is asked for again. As it reads from events itself, it must
+// not be called within schedule.play.
 func (w *world) ask(c *client, limit time.Duration, request string) (program.Output, error) {
 	c.tell(request)
 

@@ -56,7 +56,7 @@ type heldRenewal struct {
 
 // An observation notes what clients send while they rehearse, and what for.
 type observation struct {
-	phases   [2]phase
+	phases   [2]phase // acquiring, the zero value, until a client has its lock
 	locks    [2]string
 	requests [2][]observedRequest
 }
@@ -75,7 +75,9 @@ func (o *observation) note(e event) {
 	})
 }
 
-// observeRenewals has each client hold a lock of its own for two leases.
+// observeRenewals has each client hold a lock of its own for two leases, and sets w.renewing,
+// w.opaque and w.signed by what they send. After an error locks may still be held: its caller
+// then gives up the world.
 func (w *world) observeRenewals() (err error) {
 	// The gates hold each request for a moment, so that it is heard: see overhear.
 	o := &observation{}
@@ -160,6 +162,8 @@ func (o *observation) renewing(acquired [2]time.Time) (r renewing) {
 
 // pattern is a client's renewal, with what differs from the other client's as anyWord.
 func (o *observation) pattern(client int, commands [][]string) renewalPattern {
+	// A deep copy: the words as they were sent are looked at again, by opaque and for other
+	// patterns.
 	p := renewalPattern{commands: slices.Clone(commands)}
 	for i, command := range p.commands {
 		p.commands[i] = slices.Clone(command)
@@ -302,7 +306,7 @@ func (s *schedule) renew(c *client, choice search.Choice) {
 	default:
 		s.deliver(c, h.Held, "", h.Open)
 	}
-	s.renewed(c, h)
+	s.renewed(c, h) // it was executed, also if its reply is lost
 }
 
 // renewed notes that a renewal was let through. It is counted from when it came to the gate:
@@ -370,6 +374,7 @@ func (s *schedule) passRenewal(c *client) {
 		return
 	}
 
+	// Behind its own events deliver may have drawn what others did meanwhile.
 	s.diagram.events = slices.Delete(s.diagram.events, drawn, drawn+len(h.Commands))
 }
 

@@ -84,6 +84,7 @@ func TestWhatAFaultLeavesInAProgram(t *testing.T) {
 	t.Parallel()
 	const token = "x5/any/lock/d1.d1.d1.d1.d1.d1.d2.d2.lose-reply2.d2.d2"
 	harms := map[string]verify.Harm{"stuck": verify.NoLongerLocks, "fails": verify.NoLongerLocks, "compare": ""}
+
 	for kind, harm := range harms {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

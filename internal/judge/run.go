@@ -23,9 +23,10 @@ type ProgramResult struct {
 	tested  map[string]bool
 	keptOut map[string]string // see world.keptOut
 	// In how many schedules a harm was seen that did not come again, see confirm.go.
-	refuted map[verify.Harm]int
-	kinds   []explore.Fault // which could happen
-	trusted []string        // see world.opaque
+	refuted     map[verify.Harm]int
+	unconfirmed map[verify.Harm]int // or that there was no time to play again
+	kinds       []explore.Fault     // which could happen
+	trusted     []string            // see world.opaque
 
 	// The lease that the program was asked for, and the shortest and the longest that it
 	// was seen to have.
@@ -135,9 +136,11 @@ const chanceHint = "usually a thread or a timer of the program sends by itself, 
 func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, err error) {
 	var all []search.World
 	for _, w := range worlds {
+		w.until = o.until
 		all = append(all, w)
 	}
 	if !o.until.IsZero() {
+		// The deadline has no cause: Drive then says OutOfTime, for which belowFloor asks.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, o.until)
 		defer cancel()
@@ -163,15 +166,20 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 		err = nil
 	}
 
+	// No world plays any more: what they have noted can be read.
 	s.tested = map[string]bool{}
 	s.keptOut = map[string]string{}
 	s.refuted = map[verify.Harm]int{}
+	s.unconfirmed = map[verify.Harm]int{}
 	s.kinds = worlds[0].kinds
 	for _, w := range worlds {
 		maps.Copy(s.tested, w.tested)
 		maps.Copy(s.keptOut, w.keptOut)
 		for harm, times := range w.refuted {
 			s.refuted[harm] += times
+		}
+		for harm, times := range w.unconfirmed {
+			s.unconfirmed[harm] += times
 		}
 	}
 
@@ -199,7 +207,7 @@ func Replay(ctx context.Context, o Options, token string) (f search.Found, err e
 	o.Bounds.Kinds = Kinds()
 	if slices.ContainsFunc(steps, isCancel) {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.Cancel)
-		o.Bounds.Faults = len(steps)
+		o.Bounds.Faults = len(steps) // above 0, or cancels would say no
 	}
 	if slices.ContainsFunc(steps, isIdleBreak) {
 		o.Bounds.Kinds = append(o.Bounds.Kinds, explore.IdleBreak)

@@ -38,6 +38,7 @@ const mostSteps = 500
 
 // newSchedule begins a schedule: programs that have died are started again.
 func (w *world) newSchedule() (*schedule, error) {
+	// Before gates hold requests: revive has them let all pass.
 	for _, c := range w.clients {
 		if err := w.revive(c); err != nil {
 			return nil, err
@@ -93,7 +94,7 @@ func (s *schedule) play(choose search.Chooser) error {
 	for len(s.steps) < mostSteps && s.interrupted() == nil {
 		s.settle()
 		if s.passRenewals() {
-			continue
+			continue // to settle again: a client may go on now
 		}
 
 		options := s.options()
@@ -104,6 +105,7 @@ func (s *schedule) play(choose search.Chooser) error {
 			continue
 		}
 
+		// Not asked while time passes: clients then have another settleLimit to become idle.
 		if s.playAgain() {
 			return search.ErrAgain
 		}
@@ -159,7 +161,8 @@ func (s *schedule) tell(c *client, request string) {
 	c.tell(request)
 }
 
-// settle waits until all clients are idle, but no longer than settleLimit.
+// settle waits until all clients are idle, but no longer than settleLimit: past that it sets
+// unsettled, for which playAgain asks.
 func (s *schedule) settle() {
 	began := time.Now()
 	s.unsettled = false
@@ -200,7 +203,7 @@ func (s *schedule) handle(e event) {
 	s.idle.restart(c.number)
 
 	switch {
-	case e.held != nil && c.process == nil:
+	case e.held != nil && c.process == nil: // it was sent before its program ended
 		e.held.Drop()
 	case e.held != nil && s.isRenewal(c, e.held):
 		s.holdRenewal(c, e.held)
@@ -213,8 +216,7 @@ func (s *schedule) handle(e event) {
 		s.referee.ends(c.number)
 		c.process = nil
 		c.gate.Cut() // what it still wanted to send is not executed
-		c.waiting = nil
-		c.renewals = nil
+		c.loses()
 	default:
 		s.hear(c, e.output)
 	}
@@ -272,6 +274,8 @@ func (s *schedule) hearAcquire(c *client, answer program.Output) {
 		return
 	}
 
+	// Before acquires: waits judges a client only while it takes the lock. If the machine stood
+	// still, the wait shows nothing.
 	if !s.stalled {
 		s.checkWait(c)
 	}

@@ -23,7 +23,7 @@ import (
 // The clients take one lock, the first twice and the second once, or buy in a shop. What
 // stands here lasts for all schedules; each that is played is a schedule.
 type world struct {
-	ctx     context.Context
+	ctx     context.Context // while it starts, that of the starts: see startWorlds
 	server  *backend.Server
 	clients []*client
 	events  chan event // of the clients
@@ -57,6 +57,9 @@ type world struct {
 	confirmed map[cause]bool  // what has come again when its schedule was played again
 	// In how many schedules a harm was seen that did not come again.
 	refuted map[verify.Harm]int
+	// The same of those that were not played again, because the time was over.
+	unconfirmed map[verify.Harm]int
+	until       time.Time // when the time of the program is over; zero: never
 	// What shows that a client was kept out, by the promise that this breaks: the search
 	// reports one schedule for each harm, and this one may break several promises.
 	keptOut map[string]string
@@ -111,6 +114,7 @@ func (w *world) begin(program string) {
 	w.tested = map[string]bool{}
 	w.confirmed = map[cause]bool{}
 	w.refuted = map[verify.Harm]int{}
+	w.unconfirmed = map[verify.Harm]int{}
 	w.keptOut = map[string]string{}
 }
 
@@ -179,6 +183,7 @@ func (w *world) playOnce(choose search.Chooser) (search.Played, error) {
 		return search.Played{}, err
 	}
 
+	// After a guess w.again stays: in the next schedule playAgain guesses at once.
 	if !s.guessed {
 		w.again = 0
 	}
@@ -195,7 +200,7 @@ func (w *world) revive(c *client) error {
 		return err
 	}
 	c.gate.Gate(nil)
-	c.gate.Record()
+	c.gate.Record() // so that Commands, here and in explanation, are those from now on
 
 	err := w.warmUp(c)
 	if err == nil && len(c.gate.Commands()) == 0 {

@@ -22,7 +22,7 @@ type pool struct {
 // withWorlds starts worlds, or takes those of o.pool, calls do with them, and ends them unless
 // the pool keeps them. Worlds in which a clock is set are kept for no other program.
 func (o Options) withWorlds(ctx context.Context, do func([]*world) error) (err error) {
-	// A pool of its own is closed with it.
+	// A pool of its own is closed with it. Worlds of buyers need one: each has one market.
 	p := o.pool
 	if p == nil || setsClock(o.Program) || o.Purchase {
 		p = &pool{}
@@ -118,7 +118,8 @@ var errSlow = errors.New("this machine has no time to start more programs")
 func (o Options) startLimit() time.Duration { return o.Within / 6 }
 
 // startWorlds starts all worlds but the first, side by side. Those that take too long on a
-// machine that is busy are left out: the others play their schedules.
+// machine that is busy are left out: the others play their schedules. With an error it returns
+// those that have started, too, for its caller to close.
 func (o Options) startWorlds(
 	ctx context.Context, guardian *program.Guardian, lease time.Duration,
 ) (worlds []*world, err error) {

@@ -95,15 +95,19 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	markets := on.marketsOn(t)
 	c := config(t, on.Server, spec(t, "watch"))
 	c.Keys, c.Servers.Market, c.Private = markets[0], on.Server.Dialer(markets[0].Prefix()), true
+
 	other := testkit.Must(on.Server.Dialer(markets[1].Prefix()).Dial(t.Context()))(t)
 	defer other.Close()
 	stray := markets[1].Lock("market")
 	c.steps = func(role) step.Observer {
 		return func(ctx context.Context, _ step.Name) { other.Set(ctx, stray, 1, 0) }
 	}
+
 	if _, err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), stray) {
 		t.Errorf("a row that left %s elsewhere: %v", stray, err)
 	}
+
+	// The row has only named the stray key: it is still there.
 	other.Del(t.Context(), stray)
 	on.clean(t)
 }
@@ -119,6 +123,8 @@ func (on cluster) failsOver(t *testing.T) {
 			c := config(t, on.Server, spec(t, name))
 			c.Keys, c.Servers.Market = markets[i], on.Server.Dialer(markets[i].Prefix())
 			c.timed(time.Minute)
+
+			// The master hands over once a worker has written: the load is then under way.
 			gate := step.Hold(step.Written)
 			c.steps = func(role) step.Observer { return gate.Observe }
 			failed := make(chan error, 1)
@@ -127,16 +133,19 @@ func (on cluster) failsOver(t *testing.T) {
 				gate.Open()
 				failed <- on.failOver(t.Context(), c.Keys.Prefix())
 			}()
+
 			row, err := c.run(t.Context())
 			testkit.Succeeds(t, <-failed)
 			if row.Status != stored.Incomplete || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 {
 				t.Errorf("%s, bought %d, %d unknown, audit %+v", row.Status, row.Bought, row.Unknown, row.Audit)
 			}
+
 			for _, says := range []string{"or serves the market's slot no longer", "MOVED", "run it again"} {
 				if err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("the error is %v, want one that says %q", err, says)
 				}
 			}
+
 			on.clean(t)
 		})
 	}
@@ -149,10 +158,12 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+
 	to, err := on.ReplicaOf(ctx, from)
 	if err != nil {
 		return err
 	}
+
 	return redisconn.With(ctx, on.Redises[to].Target, func(conn *redisconn.Conn) error {
 		var asked time.Time
 		for ; ; time.Sleep(20 * time.Millisecond) {
@@ -160,6 +171,7 @@ func (on cluster) failOver(ctx context.Context, key string) error {
 			if err != nil || fields["role"] == "master" {
 				return err
 			}
+
 			// Redis has given the last one up: a busy machine held no election
 			if time.Since(asked) > 6*time.Second {
 				asked = time.Now()
@@ -178,6 +190,7 @@ func (on cluster) masterDies(t *testing.T) {
 	c := config(t, on.Server, spec(t, "fine:set-px:ttl=500ms"))
 	c.Servers.Market, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true
 	c.timed(time.Minute)
+
 	gate := step.Hold(step.Written)
 	c.steps = func(role) step.Observer { return gate.Observe }
 	killed := make(chan error, 1)
@@ -190,11 +203,13 @@ func (on cluster) masterDies(t *testing.T) {
 		}
 		killed <- err
 	}()
+
 	row, err := c.run(t.Context())
 	testkit.Succeeds(t, <-killed)
 	if row.Status != stored.Incomplete || row.Audit.Done && !row.Audit.OK {
 		t.Errorf("%s, bought %d, audit %+v", row.Status, row.Bought, row.Audit)
 	}
+
 	for _, says := range []string{
 		"a master of the cluster is gone",
 		"redis-cli --cluster check 127.0.0.1:",

@@ -46,7 +46,8 @@ func passed(r *result.Row, of *durations) {
 func (m *measurement) began() time.Time { return m.window.from.UTC().Truncate(time.Millisecond) }
 
 // tell calls Progress when the load begins, and when an interval of the measured time is
-// over, the last of which may be shorter. It returns when the measured time is over.
+// over, the last of which may be shorter. It returns when the measured time is over. The
+// buyers go on working meanwhile.
 func (m *measurement) tell() {
 	sum := newCourse()
 	all := newCourse()[0]

@@ -79,6 +79,7 @@ func TestProgressInterrupted(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), after)
 			defer stop()
 			soFar, r := told(ctx, lasting(70*time.Millisecond))
+
 			last := soFar[len(soFar)-1]
 			got := fmt.Sprintf("%d in %v s", len(last.Course), last.Seconds)
 			asStored := slices.Equal(last.Course, r.Course) && last.Seconds == r.Seconds
@@ -97,6 +98,8 @@ func TestProgressIsExact(t *testing.T) {
 		w.begin(0, 10*time.Second)
 		buyer := &worker{records: records{tally: newTally(w, purchaseTime)}}
 		buyer.noting.Store(true)
+
+		// The purchase ends with the first interval, and is noted when that is over.
 		ended := w.at(time.Now()) + int64(w.interval()) - 1
 		time.Sleep(time.Duration(w.interval()))
 		go func() {
@@ -104,6 +107,7 @@ func TestProgressIsExact(t *testing.T) {
 			buyer.tally.ordered(span{0, 0, ended}, traffic{}, market.Receipt{}, nil)
 			buyer.noting.Store(false)
 		}()
+
 		buyer.settle()
 		if n := buyer.tally.course[0].histogram.TotalCount(); n != 1 {
 			t.Errorf("%d purchases in the interval, want the one that was being noted", n)
@@ -136,6 +140,7 @@ func TestNotingAPurchase(t *testing.T) {
 				return market.Receipt{}, nil
 			}}
 		})
+
 		m.work(t.Context())
 		if len(during) < 3 || slices.Contains(during, true) || m.buyers[0].noting.Load() {
 			t.Errorf("noting while it buys: %v, and in the end %v", during, m.buyers[0].noting.Load())

@@ -93,13 +93,16 @@ func TestDriverAllocatesNothing(t *testing.T) {
 			if testkit.Raced && strings.HasSuffix(c.name, "+history") {
 				t.Skip("needs a build without the race detector, under which encoding/json's pool drops at random what it holds")
 			}
+
 			l := c.make(t)
 			l.operations(long) // what grows once has grown
+
 			few := testing.AllocsPerRun(5, func() { l.operations(short) })
 			many := testing.AllocsPerRun(5, func() { l.operations(long) })
 			if batches := float64(long / market.BatchSize); many-few > batches {
 				t.Errorf("%d operations allocate %v times, %d allocate %v times", short, few, long, many)
 			}
+
 			if n := l.worker.tally.count; n[listed]+n[bought] < long {
 				t.Errorf("recorded %d listings and %d purchases", n[listed], n[bought])
 			}

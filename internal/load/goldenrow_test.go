@@ -78,6 +78,7 @@ func scripted(ctx context.Context) result.Row {
 func TestGoldenRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t.Context())
+
 		for name, c := range map[string]struct{ got, want int64 }{
 			"ended: bought": {r.Bought, 104}, "ended: listed": {r.Listed, 415}, "of one buyer": {r.PerBuyer[0], 52},
 			"began: bought": {r.WaitMS.Count, 104}, "began: listed": {r.ListMS.Count, 415}, "given up": {r.GivenUpMS.Count, 78},
@@ -90,13 +91,16 @@ func TestGoldenRow(t *testing.T) {
 				t.Errorf("%s: %d, want %d", name, c.got, c.want)
 			}
 		}
+
 		if want := map[string]int64{"contended": 441, "not_listed": 26, "price_changed": 26}; !maps.Equal(r.Refused, want) {
 			t.Errorf("refused %v, want %v", r.Refused, want)
 		}
+
 		courseWrong := len(r.Course) != 20 || r.CourseSeconds != 0.5
 		if courseWrong || r.Seconds != 10 || r.Status != stored.Complete {
 			t.Errorf("%s, %v s, a course of %d times %v s", r.Status, r.Seconds, len(r.Course), r.CourseSeconds)
 		}
+
 		for name, c := range map[string]struct{ got, want float64 }{
 			"wait": {r.WaitMS.Mean, (3.017 + 41.039 + 700.207 + 2.011) / 4}, "listing": {r.ListMS.Mean, 11.027},
 			"given up": {r.GivenUpMS.Mean, (1.013 + 20.071 + 5.003) / 3}, "lock wait": {r.LockWaitMS.Mean, 601. / 4},

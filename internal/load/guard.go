@@ -62,12 +62,13 @@ func (m *rowMarket) checkKeysLost(ctx context.Context, conn *redisconn.Conn) err
 }
 
 // explain says what to do about an error which shows that a master of the market's
-// cluster is gone, or serves the market no longer.
+// cluster is gone, or serves the market no longer. Any other error, and nil, stays as it is.
 func (m *rowMarket) explain(err error) error {
 	if m.cluster == nil || !redisconn.Redirected(err) && !redisconn.ConnectionBroken(err) {
 		return err
 	}
 
+	// The command may ask any other master; with one master alone it names that one.
 	other := slices.IndexFunc(m.cluster.Masters(), func(master redisconn.Target) bool {
 		return master.Addr != m.home.Addr
 	})
@@ -113,6 +114,8 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket) {
 	conn := in.server.conn
 	between := silenceLimit(m.Duration) / 10
 	reply := in.replyWaiter(ctx, conn)
+
+	// Until the end one call of ask is under way or due, so that the last receive ends.
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }
 	go ask()
@@ -124,7 +127,7 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket) {
 	for {
 		select {
 		case <-m.window.done:
-			<-replied // after which nobody uses conn any more
+			<-replied // after which this guard uses conn no more
 			in.longestSilence = meter.longest
 			return
 
@@ -139,13 +142,15 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket) {
 			for _, w := range workers {
 				received += w.carried.Snapshot().BytesReceived
 			}
+			// In the warm-up the time stands at 0, so that no silence counts.
 			meter.look(received, max(0, m.window.at(time.Now())))
 		}
 	}
 }
 
-// replyWaiter returns a function that waits for a reply of the server. Every keyLooks
-// it checks that no key is lost.
+// replyWaiter returns a function that waits for a reply of the server, for one goroutine at a
+// time. Every keyLooks it checks that no key is lost. Its error, if any, is ErrKeysLost,
+// wrapped: a server that does not answer is no error.
 func (m *rowMarket) replyWaiter(ctx context.Context, conn *redisconn.Conn) func() error {
 	looked := time.Now()
 	return func() error {

@@ -26,11 +26,13 @@ func TestOtherWork(t *testing.T) {
 		var seen []step.Name
 		o := &otherWork{lasts: 50 * time.Millisecond, alarm: redisconn.NewTimerAlarm(),
 			steps: func(_ context.Context, at step.Name) { seen = append(seen, at) }}
+
 		took := func(ctx context.Context, at step.Name) time.Duration {
 			start := time.Now()
 			o.observe(ctx, at)
 			return time.Since(start)
 		}
+
 		for at, want := range map[step.Name]time.Duration{
 			step.Read:        0,
 			step.BeforeWrite: 50 * time.Millisecond,
@@ -40,9 +42,11 @@ func TestOtherWork(t *testing.T) {
 				t.Errorf("%s took %s, want %s", at, got, want)
 			}
 		}
+
 		if len(seen) != 3 {
 			t.Errorf("the other observer saw %v", seen)
 		}
+
 		o.steps = nil
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -66,10 +70,12 @@ func TestHold(t *testing.T) {
 	t.Parallel()
 	const hold = 20 // ms
 	s := testkit.Embedded(t)
+
 	names := []string{"fine:set-px:write=fused", "fine:fenced:fencing=on", "watch:gate=local"}
 	for _, strategy := range strategies.All() {
 		names = append(names, strategy.Name)
 	}
+
 	for _, name := range names {
 		c := config(t, s, spec(t, name))
 		c.HoldMS = hold
@@ -78,10 +84,12 @@ func TestHold(t *testing.T) {
 		if err != nil || !row.Audit.OK || row.HoldMS != hold {
 			t.Fatalf("%s: %v, audit %+v, %+v", name, err, row.Audit, row.Load)
 		}
+
 		if row.WaitMS.P50 < hold || row.ListMS.P50 < hold {
 			t.Errorf("%s: a purchase took %v ms, and a listing %v ms; want %d or more",
 				name, row.WaitMS.P50, row.ListMS.P50, hold)
 		}
+
 		if _, locks := spec(t, name).Lock(); locks && (row.LockHoldMS < hold || row.LockHoldMS > row.WaitMS.Mean) {
 			t.Errorf("%s: locks were held for %v of %v ms, want %d or more", name, row.LockHoldMS, row.WaitMS.Mean, hold)
 		}
@@ -94,6 +102,7 @@ func TestRTT(t *testing.T) {
 	t.Parallel()
 	const rtt = 20 // ms
 	s := testkit.Best(t)
+
 	late := func(what string, conn *redis.Client) {
 		t.Helper()
 		start := time.Now()
@@ -102,6 +111,7 @@ func TestRTT(t *testing.T) {
 			t.Errorf("%s: a round trip took %s", what, took)
 		}
 	}
+
 	var envs []strategies.Env
 	c := config(t, s, subjects.WithOpener(spec(t, "lua"), func(open subjects.Opener) subjects.Opener {
 		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
@@ -112,14 +122,17 @@ func TestRTT(t *testing.T) {
 	c.RTTMS = rtt
 	c.buys(3)
 	c.Servers.Masters = []redisconn.Dialer{s.Dialer("")}
+
 	row, err := c.run(t.Context())
 	if err != nil || !row.Audit.OK || row.RTTMS != rtt {
 		t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
 	}
+
 	if row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt || row.Market.RoundTrips < 3 {
 		t.Errorf("a purchase took %v ms, a listing %v, in %v round trips",
 			row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
 	}
+
 	own := c
 	own.of(strategies.Own("own", spec(t, "lua").OpenFor))
 	row, err = own.run(t.Context())
@@ -128,6 +141,7 @@ func TestRTT(t *testing.T) {
 			row.WaitMS.P50, row.ListMS.P50, err)
 	}
 
+	// The workers of the rows are closed by now: the last env is that of one connected here.
 	defer connected(t, c).close()
 	env := envs[len(envs)-1]
 	late("the worker's connection", env.Redis)
@@ -152,11 +166,13 @@ func TestWorkersHaveNumbers(t *testing.T) {
 		numbers = append(numbers, w.Number)
 		return lua.OpenFor(ctx, w)
 	})
+
 	c := config(t, testkit.Local(t), own)
 	c.Mix = result.Mix{Sellers: 2, Buyers: 3}
 	if _, err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	if last := numbers[max(0, len(numbers)-5):]; !slices.Equal(last, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("the workers of the row have the numbers %v", last)
 	}

@@ -27,10 +27,11 @@ import (
 // browse as the driver does and send the strategy's script. For lua it should be 0.9
 // or more. See [turns] for how.
 //
-//	go test ./bench -run '^$' -bench Script -benchtime 30x
+//	go test ./internal/load -run '^$' -bench Script -benchtime 30x
 func BenchmarkScript(b *testing.B) {
 	server := subjects.StartServer(b)
 	script := scriptOf(b, server)
+
 	for _, name := range []string{"lua", "lua-shared"} {
 		for _, buyers := range []int{5, 50} {
 			b.Run(fmt.Sprintf("strategy=%s/buyers=%d", name, buyers), func(b *testing.B) {
@@ -80,6 +81,7 @@ func scriptLoops(script string) func(*testing.B, *measurement) float64 {
 		var stop atomic.Bool
 		var bought atomic.Int64
 		var group sync.WaitGroup
+
 		start := time.Now()
 		defer time.AfterFunc(m.Duration, func() { stop.Store(true) }).Stop()
 		for _, w := range m.buyers {
@@ -91,6 +93,7 @@ func scriptLoops(script string) func(*testing.B, *measurement) float64 {
 				bought.Add(n)
 			})
 		}
+
 		group.Wait()
 		return float64(bought.Load()) / time.Since(start).Seconds()
 	}
@@ -111,6 +114,7 @@ func turns(b *testing.B, driver, bare func(*testing.B) float64) {
 		}
 		ratios, driven, others = append(ratios, d/o), append(driven, d), append(others, o)
 	}
+
 	b.ReportMetric(0, "ns/op") // an iteration is as long as its slices
 	b.ReportMetric(median(ratios), "driver/bare")
 	b.ReportMetric(median(driven), "driver/s")
@@ -124,12 +128,15 @@ func median(values []float64) float64 {
 
 func buyByScript(ctx context.Context, w *worker, script string, stop *atomic.Bool) (bought int64, err error) {
 	rdb, of := w.opened.Conn.Client, w.market.Keys
+	// User 1 offers all there is: see stocked.
 	keys := []string{of.User(1), of.User(w.account), of.Inventory(w.account), of.Market()}
+
 	for !stop.Load() {
 		listings, err := rdb.ZRandMemberWithScores(ctx, of.Market(), glanceSize).Result()
 		if err != nil {
 			return bought, err
 		}
+
 		for _, l := range listings {
 			if stop.Load() {
 				break

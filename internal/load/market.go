@@ -53,7 +53,8 @@ type rowMarket struct {
 	longestSilence time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
-// servers are those that workers connect to, as far away as the row says.
+// servers are those that workers connect to, as far away as the row says. The driver itself
+// dials m.Servers.Market, without the delay.
 func (m *rowMarket) servers() connect.MarketServers {
 	late := func(d redisconn.Dialer) redisconn.Dialer { return d.WithDelay(rtt(m.point)) }
 	s := m.Servers.Each(late)
@@ -79,6 +80,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	}
 	defer conn.Close()
 
+	// Before the first key is made: what the server loses from here on counts against it.
 	m.atStart = readServerState(ctx, conn)
 	m.cluster = conn.Cluster()
 	if m.cluster != nil {
@@ -162,6 +164,8 @@ func (m *rowMarket) judge(
 			return err
 		}
 
+		// Lost keys look like a strategy's violations. If the server has lost none, the verdict
+		// stands.
 		if !v.OK() {
 			return m.checkKeysLost(ctx, conn)
 		}
@@ -186,6 +190,7 @@ func (m *rowMarket) onServer(
 	return work(ctx, conn)
 }
 
+// createHistory returns nil, which records nothing, if the row has no history.
 func (m *rowMarket) createHistory() (*history.Writer, error) {
 	if m.History == "" {
 		return nil, nil
@@ -197,7 +202,7 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 }
 
 // finishHistory closes the history with what the market holds in the end, without
-// which a history gets no verdict.
+// which a history gets no verdict. No worker may trade any more.
 func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
 	if h == nil {
 		return nil
@@ -253,6 +258,8 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 			return err
 		}
 
+		// Without a note the row knows its accounts, and its ledgers know the items. A note may count
+		// more: a batch was reserved, and the reply with the number of its first item was lost.
 		made.Accounts = opening(m.point).Accounts
 		made.Items = max(last, made.Items)
 		_, err = marketstore.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))

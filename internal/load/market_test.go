@@ -47,19 +47,24 @@ func TestRemoves(t *testing.T) {
 	t.Parallel()
 	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		conn := testkit.Dial(t, s)
+
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
+			// A neighbour's key: all of the run's prefix but its last colon.
 			neighbour := strings.TrimSuffix(c.Keys.Prefix(), ":")
 			testkit.Succeeds(t, conn.Set(t.Context(), neighbour, "mine", 0).Err())
+
 			row, err := c.run(t.Context())
 			if err != nil || !row.Audit.OK {
 				t.Fatalf("%s: %v, audit %+v", strategy.Name, err, row.Audit)
 			}
+
 			gone(t, s, c.Keys)
 			if value, err := conn.Get(t.Context(), neighbour).Result(); value != "mine" {
 				t.Errorf("%s: the neighbour is %q, %v", strategy.Name, value, err)
 			}
 		}
+
 		if left := under(t, s, ""); len(left) != len(strategies.All()) {
 			t.Errorf("the neighbours should be all that is left: %v", left)
 		}
@@ -74,20 +79,25 @@ func TestKeep(t *testing.T) {
 		c := config(t, s, spec(t, "fine"))
 		c.Keep = true
 		row := testkit.Must(c.run(t.Context()))(t)
+
 		conn := testkit.Dial(t, s)
 		before := testkit.Must(market.ReadSnapshot(t.Context(), conn, c.Keys, 2))(t)
 		if n := int64(len(before.Inventory[2])); n != row.Bought {
 			t.Errorf("the buyer owns %d items, and bought %d", n, row.Bought)
 		}
+
 		keysBefore := under(t, s, "")
+		// The second run would remove its market: this one is not its own.
 		c.Keep = false
 		second, err := c.run(t.Context())
 		if !errors.Is(err, marketstore.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
 			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
 		}
+
 		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("rehearsing: %v, want ErrOccupied", err)
 		}
+
 		after, err := market.ReadSnapshot(t.Context(), conn, c.Keys, 2)
 		if err != nil || !reflect.DeepEqual(before, after) || !slices.Equal(keysBefore, under(t, s, "")) {
 			t.Errorf("the kept market was touched: %v", err)
@@ -107,6 +117,7 @@ func TestNothingStarted(t *testing.T) {
 		return nil, away
 	})
 	c.of(spec(t, "watch"))
+
 	row, err := c.run(t.Context())
 	if row.Status != stored.Incomplete || row.Strategy != "watch" || !errors.Is(err, away) ||
 		strings.Contains(err.Error(), "left behind") {
@@ -122,6 +133,7 @@ func TestStoppedEarly(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := config(t, s, spec(t, "watch"))
+
 		for stopAt := range 4 { // seeding, listing, connecting the seller, connecting the buyer
 			dialled := 0
 			c.Servers.Market = s.Dialer("").WithWrap(
@@ -132,10 +144,12 @@ func TestStoppedEarly(t *testing.T) {
 					dialled++
 					return dial(dialCtx)
 				})
+
 			if row, err := c.run(ctx); err != nil || row.Status != stored.Interrupted {
 				t.Errorf("stopped at connection %d: %s, %v; want interrupted", stopAt, row.Status, err)
 			}
 			gone(t, s, c.Keys)
+
 			ctx, cancel = context.WithCancel(t.Context())
 			defer cancel()
 		}
@@ -151,6 +165,7 @@ func TestHistory(t *testing.T) {
 		c.Mix, c.History = result.Mix{Sellers: 2, Buyers: 2}, t.TempDir()
 		row := testkit.Must(c.run(t.Context()))(t)
 		h := testkit.Must(history.Read(t.Context(), c.History))(t)
+
 		var minted, listed, bought int64
 		for _, o := range h.Ops {
 			switch {
@@ -163,11 +178,13 @@ func TestHistory(t *testing.T) {
 				bought++
 			}
 		}
+
 		listed -= listingsEach * int64(c.Mix.Buyers) // which were up before the row began
 		// Listings that were under way at the last purchase ended after the row.
 		if listed < row.Listed || listed > row.Listed+int64(c.Mix.Sellers) || bought != row.Bought {
 			t.Errorf("the history has %d listings and %d purchases, the row %d and %d", listed, bought, row.Listed, row.Bought)
 		}
+
 		items := int64(len(h.Final.Listings))
 		for _, owned := range h.Final.Inventory {
 			items += int64(len(owned))
@@ -175,14 +192,17 @@ func TestHistory(t *testing.T) {
 		if items != row.Audit.Items || items != minted {
 			t.Errorf("%d items at the end, %d minted, %d audited", items, minted, row.Audit.Items)
 		}
+
 		// fine-wallet locks the item for a listing, and the item and the
 		// account for a purchase.
 		if want := row.Listed + 2*row.Bought; int64(len(h.Holds)) < want {
 			t.Errorf("%d holds of locks, want %d or more", len(h.Holds), want)
 		}
+
 		if h.Accounts != 4 || h.Subject != "fine-wallet" || h.Run != c.Keys.Prefix() {
 			t.Errorf("header %+v", h.Header)
 		}
+
 		if _, err := c.run(t.Context()); !errors.Is(err, history.ErrExists) {
 			t.Errorf("a second row in the same folder: %v, want %v", err, history.ErrExists)
 		}
@@ -210,9 +230,11 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 		return market.Receipt{}, errLost
 	}))
 	c.History = t.TempDir()
+
 	if _, err := c.run(t.Context()); err == nil {
 		t.Error("the row has no error")
 	}
+
 	if _, err := history.Read(t.Context(), c.History); !errors.Is(err, history.ErrDamaged) {
 		t.Errorf("Read: %v, want %v", err, history.ErrDamaged)
 	}
@@ -224,6 +246,7 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	c := config(t, testkit.Embedded(t), spec(t, "fine"))
 	c.History = t.TempDir()
+
 	ctx, interrupt := context.WithCancel(t.Context())
 	c.Servers.Market = c.Servers.Market.WithWrap(
 		func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
@@ -235,10 +258,12 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 			}
 			return dial(ctx)
 		})
+
 	row, err := c.run(ctx)
 	if err != nil || row.Status != stored.Interrupted {
 		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, stored.Interrupted)
 	}
+
 	if dirs, err := history.Find(c.History); !errors.Is(err, history.ErrNone) {
 		t.Errorf("Find: %v, %v; want %v", dirs, err, history.ErrNone)
 	}
@@ -248,20 +273,24 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 // the run stays behind.
 func TestKeysLost(t *testing.T) {
 	t.Parallel()
+
 	do := func(t *testing.T, s *backend.Server, commands ...[]any) {
 		conn := testkit.Dial(t, s)
 		defer conn.Close()
+		// With maxmemory 1 the command that evicts may itself be refused, as OOM.
 		for _, c := range commands {
 			if err := conn.Do(context.Background(), c...).Err(); err != nil && !strings.Contains(err.Error(), "OOM") {
 				t.Errorf("%v: %v", c, err)
 			}
 		}
 	}
+
 	removed := func(t *testing.T, s *backend.Server, keys market.Keys) {
 		for _, key := range under(t, s, keys.Prefix()) {
 			do(t, s, []any{"del", key})
 		}
 	}
+
 	for _, c := range []struct {
 		name, strategy string
 		lose           func(t *testing.T, s *backend.Server, keys market.Keys)
@@ -299,15 +328,18 @@ func TestKeysLost(t *testing.T) {
 				}
 				return next()
 			}))
+
 			switch {
 			case strings.HasSuffix(c.name, "rate"):
 				row.Rate = 100
 			case strings.HasSuffix(c.name, "hot items"):
 				row.Mix, row.Hot = result.Mix{Buyers: 3}, 1
 			}
+
 			row.History = t.TempDir()
 			row.timed(time.Hour)
 			row.Keep = c.strategy == "fine" // half a market is of no use, and is not kept
+
 			got, err := row.run(t.Context())
 			if took := time.Since(lost); took > time.Minute { // of an hour
 				t.Errorf("it took %s to end", took)
@@ -315,6 +347,7 @@ func TestKeysLost(t *testing.T) {
 			if !errors.Is(err, ErrKeysLost) || !strings.Contains(err.Error(), c.says) || got.Audit.Done {
 				t.Errorf("%v, audit %+v; want %v, %q, and no verdict", err, got.Audit, ErrKeysLost, c.says)
 			}
+
 			if _, err := history.Read(t.Context(), row.History); !errors.Is(err, history.ErrDamaged) {
 				t.Errorf("its history: %v, want %v", err, history.ErrDamaged)
 			}
@@ -330,15 +363,18 @@ func TestEvictionOfOthers(t *testing.T) {
 	s := testkit.Local(t, "--maxmemory-policy", "volatile-ttl")
 	conn := testkit.Dial(t, s)
 	conn.Set(t.Context(), "neighbour", "x", time.Hour)
+
 	evict := sync.OnceFunc(func() {
 		conn.ConfigSet(t.Context(), "maxmemory", "1")
 		conn.Set(t.Context(), "another", "x", 0) // refused, once all that may go has gone
 		conn.ConfigSet(t.Context(), "maxmemory", "0")
 	})
+
 	c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 		evict()
 		return next()
 	}))
+
 	// That the seller may be refused meanwhile, with an error, does not matter here.
 	row, _ := c.run(t.Context())
 	if n, _ := warned(row, result.Evicted); !row.Audit.OK || n != 1 {

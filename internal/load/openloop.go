@@ -120,6 +120,7 @@ func (b *openBuyer) next(ctx context.Context) bool {
 	if len(b.offers) == 0 && time.Until(asked) > 0 {
 		b.glance(ctx) // while there is time
 	}
+
 	awake := b.await(asked)
 	if b.m.window.holds(at) {
 		b.w.tally.count[due]++
@@ -127,6 +128,7 @@ func (b *openBuyer) next(ctx context.Context) bool {
 	return awake && b.fill(ctx, asked)
 }
 
+// await waits until an order is due; false: the row has stopped.
 func (b *openBuyer) await(asked time.Time) bool {
 	for !b.m.window.stopped.Load() {
 		left := time.Until(asked)
@@ -192,6 +194,8 @@ func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, coun
 	return s.end - s.start, true
 }
 
+// glance looks for listings to try, and reports whether there are any. What it finds lies in
+// the worker's own slice, which the next glance overwrites: no offer may be left then.
 func (b *openBuyer) glance(ctx context.Context) bool {
 	var err error
 	b.offers, err = b.w.browse(ctx)
@@ -199,11 +203,14 @@ func (b *openBuyer) glance(ctx context.Context) bool {
 	return len(b.offers) > 0
 }
 
+// report is what the row's orders came to; nil in a closed loop. No worker takes orders any
+// more: those that nobody took count as due, and as late.
 func (o *openLoop) report(m *measurement, t *tally) *result.OpenLoop {
 	if o == nil {
 		return nil
 	}
 
+	// A buyer counts the orders that it took, the schedule has the others.
 	n := &t.count
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	return &result.OpenLoop{

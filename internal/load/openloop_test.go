@@ -39,6 +39,8 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 			time.Sleep(takes)
 			return market.Receipt{}, nil
 		})
+
+		// The same orders, worked out one by one: rate and seed are the row's.
 		var free, due, sum, longest time.Duration // when the buyer is free again
 		var n, done, late int64
 		for s := (&schedule{rate: 20, seed: 3}); ; n++ {
@@ -58,15 +60,18 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 				late++
 			}
 		}
+
 		want := result.OpenLoop{Due: n, Done: done, Backlog: n - done, Late: late}
 		if *row.Open != want || late < 3 || n < 160 {
 			t.Errorf("%+v, want %+v", *row.Open, want)
 		}
+
 		w := row.WaitMS
 		meanOff := math.Abs(w.Mean - inMS(sum)/float64(n))
 		if w.Count != n || meanOff > 1e-9 || w.Max != inMS(longest) || row.Bought != done {
 			t.Errorf("latency %+v, bought %d; want a mean of %s, at most %s", w, row.Bought, sum/time.Duration(n), longest)
 		}
+
 		s := row.ServiceMS
 		p50Wrong := s.P50 < 10 || s.P50 > 10.1
 		meanOff = math.Abs(s.Mean - 10 - 1000/float64(n))
@@ -109,27 +114,33 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 					}
 					return market.Receipt{}, nil
 				})
+
 				fell := (&schedule{rate: c.rate, seed: 3}).untaken(warmup, warmup+measured)
 				o := row.Open
 				if o.Due != fell || row.WaitMS.Count+o.GivenUp != fell || row.ServiceMS.Count != row.WaitMS.Count || row.Cut != 0 {
 					t.Errorf("%d orders fell due, and %d were bought; %+v, %d cut", fell, row.WaitMS.Count, *o, row.Cut)
 				}
+
 				fateWrong := (o.GivenUp > 0) != c.givesUp || o.Late != o.GivenUp || (o.Backlog > 4) != c.behind
 				if fateWrong || row.Seconds != measured.Seconds() {
 					t.Errorf("%+v in %v s", *o, row.Seconds)
 				}
+
 				tooMany := o.Done > row.Bought || o.Done > row.WaitMS.Count || o.Done+o.Backlog > o.Due
 				tooFew := !c.behind && o.Done+4 < row.Bought
 				if tooMany || tooFew {
 					t.Errorf("bought %d, %+v", row.Bought, *o)
 				}
+
 				longest := inMS(patience + c.service)
 				if row.WaitMS.Max > longest || row.WaitMS.Mean < row.ServiceMS.Mean {
 					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms", row.WaitMS, row.ServiceMS, longest)
 				}
+
 				if took := time.Since(start) - warmup - measured; took < 0 || took > patience+3*c.service {
 					t.Errorf("it took %s after its measured time", took)
 				}
+
 				// two may list for one purchase
 				if n := openStock - m.markets[0].missing.Load(); n < openStock-10 || n > openStock+1 {
 					t.Errorf("%d listings at the end, want about %d", n, openStock)
@@ -163,6 +174,7 @@ func TestWarmupStandsStill(t *testing.T) {
 					time.Sleep(takes)
 					return market.Receipt{}, nil
 				})
+
 			var free, due, longest time.Duration // when the buyer is free again
 			var left, bought, of int64
 			for s := (&schedule{rate: 100, seed: 3}); ; {
@@ -175,6 +187,7 @@ func TestWarmupStandsStill(t *testing.T) {
 					free = time.Second
 				}
 				free += takes
+
 				switch {
 				case due < time.Second && free >= time.Second:
 					left++
@@ -186,14 +199,17 @@ func TestWarmupStandsStill(t *testing.T) {
 					}
 				}
 			}
+
 			o, w := row.Open, row.WaitMS
 			if o.LeftOver != left || row.Bought != bought || o.Done != bought || o.Due != of || w.Count != of {
 				t.Errorf("%s: bought %d, %d waits, %+v; want %d left over, %d of %d bought",
 					name, row.Bought, w.Count, *o, left, bought, of)
 			}
+
 			if w.Max != inMS(longest) || row.Purchases() != bought+left || sum(row.PerBuyer) != row.Purchases() {
 				t.Errorf("%s: waits %+v, want at most %s; %d made, %v", name, w, longest, row.Purchases(), row.PerBuyer)
 			}
+
 			n, told := warned(row, result.LeftOver)
 			_, underway := warned(row, result.WarmupUnderway)
 			if told != c.told || told && n != float64(left) || underway {
@@ -210,6 +226,7 @@ func TestWarmupsOrders(t *testing.T) {
 		c := opened(mix1x1, 30, time.Second, 4*time.Second)
 		_, row := worked(t.Context(), c, lasting(400*time.Millisecond))
 		early := (&schedule{rate: 30, seed: 3}).untaken(0, time.Second)
+
 		// It had made two when the warm-up ended, and makes ten more in the measured time.
 		n, _ := warned(row, result.LeftOver)
 		_, nothing := warned(row, result.NothingBought)
@@ -235,6 +252,7 @@ func TestOpenLoopEnds(t *testing.T) {
 		if row.Status != stored.Interrupted || *row.Open != want || row.Seconds != 2 {
 			t.Errorf("%s after %v s, %+v, want %+v", row.Status, row.Seconds, *row.Open, want)
 		}
+
 		busy, end := context.WithTimeout(t.Context(), 3*time.Second)
 		defer end()
 		// Those that nobody came to are late.
@@ -242,6 +260,7 @@ func TestOpenLoopEnds(t *testing.T) {
 		if o := row.Open; o.GivenUp > 0 || o.Late != o.Due-row.WaitMS.Count || o.Late < 20 {
 			t.Errorf("%+v, %d bought", *o, row.WaitMS.Count)
 		}
+
 		n := 0
 		thirdFails := func(context.Context, market.Order) (market.Receipt, error) {
 			n++
@@ -250,10 +269,12 @@ func TestOpenLoopEnds(t *testing.T) {
 			}
 			return market.Receipt{}, nil
 		}
+
 		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), thirdFails)
 		if row.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
 			t.Errorf("%s, %v, %+v", row.Status, m.window.failure, *row.Open)
 		}
+
 		_, row = worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
 			time.Sleep(time.Second)
 			return market.Receipt{}, market.ErrInsufficientFunds
@@ -272,15 +293,18 @@ func TestOpenBuyerAllocatesNothing(t *testing.T) {
 	m.window.begin(0, time.Hour)
 	b := openBuyer{m, m.buyers[0], m.open.alarms(), nil}
 	defer b.alarm.Close()
+
 	orders := func() {
 		for range 1_000 {
 			b.next(t.Context())
 		}
 	}
+
 	orders() // what grows once has grown
 	if n := testing.AllocsPerRun(5, orders); n > 1 {
 		t.Errorf("1,000 orders allocate %v times", n)
 	}
+
 	if n := b.w.tally.count; n[due] < 6_000 || n[bought] != n[due] || n[fulfilled] != n[due] {
 		t.Errorf("%d orders are due, %d bought", n[due], n[bought])
 	}
@@ -300,6 +324,7 @@ func TestStoppedServer(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				return market.Receipt{}, nil
 			}
+
 			_, row := worked(t.Context(), opened(mix1x1, rate, 0, 4*time.Second), stopped)
 			if w := row.WaitMS; w.Max < 480 || w.Max > 505 || math.Abs(w.P99-p99) > p99/4 {
 				t.Errorf("at a rate of %v: %+v, want a 99th percentile of about %v ms", rate, w, p99)

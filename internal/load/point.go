@@ -140,7 +140,7 @@ func (o Options) checkTimes(p result.Point) *PointError {
 
 // checkDelays is about what makes operations and replies slower.
 func (o Options) checkDelays(p result.Point) *PointError {
-	kind, _ := o.Subject.Lock()
+	kind, _ := o.Subject.Lock() // without a lock the zero Kind, which needs nothing
 	switch {
 	case !delays(p.HoldMS, MaxHold):
 		return refused("hold", "%s: want 0, or %s to %s", hold(p), MinWait, MaxHold)
@@ -173,14 +173,15 @@ func (o Options) checkPrograms(p result.Point) *PointError {
 	case p.HoldMS > 0:
 		return refused("hold", "it cannot hold the programs of %s between their reads and writes", p.Strategy)
 
-	case p.Mix.Sellers+p.Mix.Buyers > MaxPrograms:
+	case p.Mix.Sellers+p.Mix.Buyers > MaxPrograms: // a sum that overflows is checkMix's to refuse
 		return refused("mix", "%s: each worker of %s is a process: at most %d in all",
 			p.Mix, p.Strategy, MaxPrograms)
 	}
 	return nil
 }
 
-// checkMix is about who trades.
+// checkMix is about who trades. The first case refuses negative numbers, on which the last
+// one relies.
 func checkMix(p result.Point) *PointError {
 	nobodySells := p.Mix.Sellers == 0 && p.Hot == 0
 	switch {
@@ -233,7 +234,8 @@ func checkItems(p result.Point) *PointError {
 	return nil
 }
 
-// checkMarkets is about several markets, each of which needs a part of what there is.
+// checkMarkets is about several markets, each of which needs a part of what there is. A
+// point of one market has Markets 0; one of several has a Site for each.
 func (o Options) checkMarkets(p result.Point) *PointError {
 	n := max(1, len(o.Sites))
 
@@ -270,7 +272,8 @@ func (o Options) checkMarkets(p result.Point) *PointError {
 }
 
 // limit is a generous one for an operation that ends by itself: a time-out for each
-// lock, hold, round trips and 2 s.
+// lock, hold, round trips and 2 s. A row cuts what still goes on after it, so that a limit
+// below an operation's own time-outs would cut good operations.
 func (o Options) limit(p result.Point) time.Duration {
 	const (
 		trips = 10
@@ -308,6 +311,8 @@ func opening(p result.Point) market.Opening {
 	return market.Opening{Accounts: p.Mix.Sellers + wallets(p), Funds: funds(p), Strategy: p.Spec()}
 }
 
+// account is that of worker i of a role, from 0, in a market with the point p. Buyers share
+// accounts if there are fewer wallets than buyers; a seller has one of its own.
 func account(p result.Point, r role, i int) market.UserID {
 	if r == seller {
 		return market.UserID(1 + i)

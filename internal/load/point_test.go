@@ -32,11 +32,13 @@ func TestValidate(t *testing.T) {
 		Options: Options{Subject: elsewhere, Duration: time.Second}}
 	three := plan{Point: result.Point{Mix: result.Mix{Sellers: 3, Buyers: 3}, Load: result.Load{Markets: 3, Wallets: 3}},
 		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)}}
+
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "three": three} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	for _, c := range []struct {
 		base       plan
 		field, why string
@@ -91,6 +93,7 @@ func TestValidate(t *testing.T) {
 		if !is || wrong.Field != c.field || !strings.Contains(wrong.Why, c.why) {
 			t.Errorf("%s, %q: %v", c.field, c.why, err)
 		}
+
 		if row.Seconds != 0 || row.PerBuyer != nil {
 			t.Errorf("%s: a row was made: %+v", c.field, row)
 		}
@@ -115,6 +118,7 @@ func TestAccounts(t *testing.T) {
 			t.Errorf("%d wallets: buyers from %d to %d, want %d to %d", c.wallets, first, last, c.first, c.last)
 		}
 	}
+
 	if funds(result.Point{}) != DefaultFunds {
 		t.Error("by default an account is not rich")
 	}

@@ -72,7 +72,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 	if row.Audit.Done && !row.Audit.OK && context.Cause(allowed) == nil {
 		err = errors.Join(err, fmt.Errorf("%w: %v", ErrWrong, row.Audit.Problems))
 	}
-	err = cmp.Or(err, ctx.Err())
+	err = cmp.Or(err, ctx.Err()) // drive takes an interrupt while it prepares for no error
 	if err != nil {
 		err = fmt.Errorf("rehearse %s: %w", o.Subject, err)
 	}
@@ -143,11 +143,12 @@ func (m *rowMarket) checkRemovable(ctx context.Context) error {
 	return err
 }
 
-// rehearse makes each operation of a row once.
+// rehearse makes each operation of a row once. The gate acquired lets the first listing pass,
+// and waits for a second one: see [Rehearse].
 func (m *measurement) rehearse(
 	ctx context.Context, acquired, waiting *step.Gate,
 ) (refused float64, err error) {
-	m.window.begin(0, 0)
+	m.window.begin(0, 0) // nothing is counted in a window of no length
 	seller, buyer := m.sellers[0], m.buyers[0]
 
 	if err := seller.listNext(ctx); err != nil {
@@ -207,6 +208,7 @@ func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiti
 		acquired.Open()
 	}
 
+	// A refusal is no failure: the lock may have timed out, or the item not have been listed yet.
 	if err := <-listing; fatal(err) {
 		return fmt.Errorf("list: %w", err)
 	}

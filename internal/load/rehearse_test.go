@@ -64,6 +64,7 @@ func TestRehearseDenied(t *testing.T) {
 	admin := testkit.Dial(t, s)
 	always := []string{"exists", "unlink", "hgetall", "hsetnx", "hset", "hincrby", "sadd", "zrandmember", "zscore", "hget",
 		"sismember", "sscan", "zscan", "zadd", "srem", "zrem"}
+
 	for strategy, more := range map[string][]string{
 		"watch":                   {"watch", "multi", "exec", "unwatch"},
 		"fine-wallet:timeout=10m": {"setnx", "watch", "get", "del"},
@@ -75,10 +76,12 @@ func TestRehearseDenied(t *testing.T) {
 			if strategy == "unsafe" && command == "hincrby" {
 				continue // minting only, as in the others
 			}
+
 			c := config(t, s, spec(t, strategy)).as(t, s, command)
 			if err := admin.ScriptFlush(t.Context()).Err(); err != nil { // else nobody needs EVAL
 				t.Fatal(err)
 			}
+
 			err := rehearseAtOnce(t, c)
 			denied, is := redisconn.Denied(err)
 			if named := denied == command || denied == "" && strings.HasPrefix(strategy, "lua"); !is || !named {
@@ -99,6 +102,7 @@ func TestRehearseInterrupted(t *testing.T) {
 			cancel()
 			return next()
 		}))
+
 		if _, err := Rehearse(ctx, c.Point, c.Options); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
@@ -114,6 +118,7 @@ func TestRehearseOthersMarket(t *testing.T) {
 		c := config(t, s, spec(t, "watch"))
 		theirs := market.Opening{Accounts: 2, Funds: 7, Strategy: "fine"}
 		conn := testkit.Dial(t, s)
+
 		dialled := 0
 		c.Servers.Market = s.Dialer("").WithWrap(
 			func(ctx context.Context, dial redisconn.DialFunc) (*redisconn.Conn, error) {
@@ -125,9 +130,11 @@ func TestRehearseOthersMarket(t *testing.T) {
 				}
 				return dial(ctx)
 			})
+
 		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("got %v, want ErrOccupied", err)
 		}
+
 		if left := under(t, s, c.Keys.Prefix()); len(left) != 3 {
 			t.Errorf("of two accounts and a note are left: %v", left)
 		}
@@ -141,6 +148,7 @@ func TestRehearseBroken(t *testing.T) {
 	lazy := func(attempt) (market.Receipt, error) {
 		return market.Receipt{}, nil
 	}
+
 	blind := func(next attempt) (market.Receipt, error) {
 		r, err := next()
 		if errors.Is(err, market.ErrNotListed) {
@@ -148,6 +156,8 @@ func TestRehearseBroken(t *testing.T) {
 		}
 		return r, err
 	}
+
+	// liar says that its first purchase was made, makes none, and refuses all after it.
 	told := false
 	liar := func(next attempt) (market.Receipt, error) {
 		if told {
@@ -156,6 +166,7 @@ func TestRehearseBroken(t *testing.T) {
 		told = true
 		return market.Receipt{}, nil
 	}
+
 	for _, c := range []struct {
 		purchase func(attempt) (market.Receipt, error)
 		want     string
@@ -178,6 +189,8 @@ func TestRehearseBroken(t *testing.T) {
 func TestRehearsalNeedsChannels(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
+
+	// A user may lack the channels, or the command that subscribes to them.
 	for without, channels := range map[string]string{"channels": "resetchannels", "subscribe": "&*"} {
 		c := config(t, s, spec(t, "coarse:redisson:timeout=10m"))
 		user := []any{"ACL", "SETUSER", "deaf", "reset", "on", ">pw", "~*", "+@all", channels}
@@ -185,9 +198,11 @@ func TestRehearsalNeedsChannels(t *testing.T) {
 			user = append(user, "-subscribe")
 		}
 		testkit.Succeeds(t, testkit.Dial(t, s).Do(t.Context(), user...).Err())
+
 		target := s.Target
 		target.Username, target.Password = "deaf", "pw"
 		c.Servers.Market = redisconn.To(target)
+
 		err := rehearseAtOnce(t, c)
 		if _, denied := redisconn.Denied(err); !denied || !strings.Contains(redisconn.Explain(err).Error(), "ACL SETUSER") {
 			t.Errorf("without %s: %v, want the right that is missing", without, redisconn.Explain(err))

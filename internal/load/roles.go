@@ -27,6 +27,8 @@ func (m *measurement) sell(ctx context.Context, w *worker) {
 	}
 }
 
+// check stops the row at a fatal error. After ctx, that of the operations, has ended, errors
+// are no failure: the row itself has cut them.
 func (m *measurement) check(ctx context.Context, err error) {
 	if fatal(err) && ctx.Err() == nil {
 		m.window.fail(err)
@@ -55,6 +57,8 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 			}
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
+
+		// One order may have been too dear: a buyer leaves when it cannot pay the lowest price.
 		if short && m.point.Hot == 0 && m.broke(ctx, w) {
 			return
 		}
@@ -65,13 +69,14 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 // in a hot market for the bell.
 func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	defer w.spends(time.Now())
+	// Before browsing and the look at stopped: whatever rings after it ends the wait at once.
 	heard := w.market.relisted.times.Load()
 	orders, err := w.browse(ctx)
 	switch {
 	case err != nil:
 		m.check(ctx, err)
 	case len(orders) > 0:
-	case m.point.Hot > 0 && !m.window.stopped.Load(): // nobody rings after the stop
+	case m.point.Hot > 0 && !m.window.stopped.Load(): // after the last ring nobody rings
 		w.market.relisted.await(heard)
 	default:
 		time.Sleep(pause)
@@ -115,7 +120,7 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 // A bell wakes workers of a hot market that found nothing listed. Looking again and
 // again would keep the server busy.
 type bell struct {
-	times atomic.Int64
+	times atomic.Int64 // that it has rung; listings reads it without the lock
 	*sync.Cond
 }
 

@@ -30,6 +30,7 @@ const (
 )
 
 // row adds up what the workers have counted, and what the machine and the servers have used.
+// No worker works any more: their tallies are read without a lock.
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime)
 	r := result.Row{
@@ -55,7 +56,7 @@ func (m *measurement) row() result.Row {
 		r.PresentBuyer = present.Seconds() / r.Seconds
 	}
 
-	m.fill(&r, t)
+	m.fill(&r, t) // before warn, which reads what it stores
 	m.warn(&r, t)
 	m.addUsage(&r, t)
 	m.addMasters(&r)
@@ -73,7 +74,7 @@ func asStored(r result.Row) (kept result.Row) {
 		err = json.Unmarshal(text, &kept)
 	}
 	if err != nil {
-		panic(err) // a number of the row is none
+		panic(err) // a number of the row is NaN or infinite
 	}
 	return kept
 }
@@ -84,7 +85,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.Listed = n[listed]
 	r.Bought = n[bought]
 	if m.open != nil {
-		r.Bought -= n[leftOver]
+		r.Bought -= n[leftOver] // which are told apart, in r.Open
 	}
 	r.Retries = n[retries]
 	r.ListRetries = n[listRetries]
@@ -114,12 +115,15 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if r.Seconds > 0 {
 		r.Began = m.began()
 		r.CourseSeconds = time.Duration(m.window.interval()).Seconds()
+		// A row that was cut short has only the intervals that began.
 		begun := min(courseIntervals, int(math.Ceil(r.Seconds/r.CourseSeconds)))
 		for i := range begun {
 			passed(r, &t.course[i])
 		}
 	}
 
+	// What a shared connection carries cannot be told apart by worker: then Market and Commands
+	// stay nil.
 	sharing := m.sharesConnections()
 	if !sharing {
 		r.Market = carried(t.traffic.market)
@@ -177,7 +181,8 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 		warn(waited && many, result.LeftOver, float64(o.LeftOver))
 	}
 
-	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
+	// NaN, which is no warning, if nobody was there or in an open loop.
+	off := r.BusyBuyers/r.PresentBuyer - 1
 	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
 	silent := time.Duration(0)
 	for _, in := range m.markets {
@@ -210,6 +215,8 @@ func latency(t *durations) result.Latency {
 		return result.Latency{}
 	}
 
+	// In ms; the histogram is in us. It tells the upper end of a value's bucket, which may lie
+	// above the longest.
 	percentile := func(perMille int64) float64 {
 		return min(inMS(t.longest), float64(nearestRank(t.histogram, perMille))/1000)
 	}
@@ -252,7 +259,7 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	for _, r := range rows {
 		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
-		// A shorter one that took longer stood still.
+		// A row that was planned as a shorter one, and took longer, stood still.
 		lasted := planned >= enough && r.Seconds >= enough.Seconds()
 		if bought[r.Subject()] == 0 && withoutPurchase(&r) && lasted && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
@@ -264,6 +271,8 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	return nil
 }
 
+// withoutPurchase reports whether a complete row had orders to make, bought nothing, and
+// refused no order for lack of coins.
 func withoutPurchase(r *result.Row) bool {
 	return r.Purchases() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0

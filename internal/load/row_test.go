@@ -30,6 +30,7 @@ func TestNearestRank(t *testing.T) {
 		for _, us := range values {
 			d.note(time.Duration(us) * time.Microsecond)
 		}
+
 		slices.Sort(values)
 		for _, perMille := range []int64{1, 500, 900, 990, 999, 1000} {
 			exceeded := 0 // how many values must not exceed the percentile
@@ -42,6 +43,7 @@ func TestNearestRank(t *testing.T) {
 			}
 		}
 	})
+
 	// If the rank is no whole number and its fraction is below a half, the
 	// library takes the value before.
 	d := newDurations()
@@ -111,11 +113,13 @@ func TestContendedOrders(t *testing.T) {
 	w := newWindow()
 	w.begin(0, time.Hour)
 	count, s := newTally(w, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime), span{0, 0, 1}
+
 	for range 3 {
 		count.listed(s, market.Receipt{}, market.ErrContended)
 	}
 	count.ordered(s, traffic{}, market.Receipt{}, market.ErrContended)
 	count.ordered(s, traffic{}, market.Receipt{}, nil)
+
 	var r result.Row
 	(&measurement{markets: []*rowMarket{new(rowMarket)}}).fill(&r, count)
 	metric := runs.MetricByName("given_up_share")
@@ -146,19 +150,23 @@ func TestHistogram(t *testing.T) {
 	c.Mix = mix5x5
 	c.buys(300)
 	row := testkit.Must(c.run(t.Context()))(t)
+
 	decoded := testkit.Must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
 	p99 := float64(nearestRank(decoded, 990)) / 1000
 	if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
 		t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)
 	}
+
 	if row.Commands == nil || *row.Commands < row.Market.Commands {
 		t.Errorf("%v commands of all workers, and %+v of purchases", row.Commands, row.Market)
 	}
+
 	w := row.WaitMS
 	ascending := slices.IsSorted([]float64{w.P50, w.P90, w.P99, w.P999, w.Max})
 	if w.Count != 300 || w.P50 <= 0 || !ascending || w.Mean > w.Max {
 		t.Errorf("waits out of order: %+v", w)
 	}
+
 	want := &runs.Run{Schema: runs.Schema, Status: stored.Complete, Rows: []result.Row{row}}
 	var file bytes.Buffer
 	testkit.Succeeds(t, want.Write(&file))

@@ -51,7 +51,8 @@ func Measure(ctx context.Context, p result.Point, o Options) (result.Row, error)
 }
 
 // drive is the whole life of a row: its markets are seeded, loaded by load, audited and
-// removed.
+// removed. When load returns, no worker may be making an operation. If ctx ends while the row
+// is prepared, it is empty and Interrupted, which is no error.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	// The audit and the removal come after an interrupt, too.
 	lasting := context.WithoutCancel(ctx)
@@ -66,7 +67,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	}()
 
 	err = m.markets[0].explain(m.prepare(ctx))
-	if err != nil { // nothing was measured
+	if err != nil { // nothing was measured; stop comes first, because row reads the status
 		if ctx.Err() != nil {
 			m.window.stop(stored.Interrupted)
 			return m.row(), nil
@@ -76,7 +77,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	}
 
 	loading := load()
-	closing := m.close()           // also after a load that failed
+	closing := m.close()           // also after a load that failed; the audit follows
 	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
 
@@ -123,14 +124,15 @@ func newMeasurement(p result.Point, o Options) *measurement {
 		open:    newOpenLoop(p, o),
 	}
 
-	// Each worker draws from a stream of its own, the same in every run with this seed.
+	// Each worker draws from a stream of its own, the same in every run with this seed. The place,
+	// which chooses it, is how many workers were made before: all sellers first.
 	newOf := func(r role, number int) *worker {
 		in := m.markets[number%len(m.markets)]
 		who := identity{
 			role:    r,
 			number:  number,
 			place:   len(m.all()),
-			account: account(in.point, r, number/len(m.markets)),
+			account: account(in.point, r, number/len(m.markets)), // numbered within its market
 		}
 		return newWorker(in, m.window, who, rand.New(rand.NewPCG(o.Seed, uint64(who.place))))
 	}
@@ -160,6 +162,7 @@ func (m *measurement) prepare(ctx context.Context) (err error) {
 		}
 	}
 
+	// Validate allows a history for one market only.
 	m.history, err = m.markets[0].createHistory()
 	if err != nil {
 		return err
@@ -209,6 +212,7 @@ func (m *measurement) stockAndConnect(ctx context.Context) (err error) {
 	return nil
 }
 
+// close closes the workers, and only then what their locks share.
 func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
 		err = errors.Join(err, w.close())
@@ -252,15 +256,18 @@ func (m *measurement) work(ctx context.Context) {
 	if m.Progress != nil {
 		everybody.Go(m.tell)
 	}
-	everybody.Go(func() { // buyers end early when their coins are gone
+	// Buyers end early when their coins are gone. everybody includes them, because this waits for
+	// them.
+	everybody.Go(func() {
 		buyers.Wait()
 		m.window.stop(stored.Complete)
 	})
 
 	m.watch()
 
+	// Operations that are under way may end by themselves; at the limit their context ends.
 	limit := m.limit(m.point)
-	if m.window.status == stored.Incomplete { // it does not change any more
+	if m.window.status == stored.Incomplete { // watch has stopped it: it does not change any more
 		limit = failedGrace
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
@@ -268,7 +275,7 @@ func (m *measurement) work(ctx context.Context) {
 }
 
 // watch reads what is used at the two ends of the measured time, and returns
-// when the load has ended.
+// when the load has ended and the window is stopped.
 func (m *measurement) watch() {
 	defer time.AfterFunc(time.Until(m.window.from)+m.Duration, m.window.end).Stop()
 	if m.Warmup > 0 { // otherwise what work read before the workers began will do
@@ -294,13 +301,15 @@ func (m *measurement) watch() {
 	}
 	m.window.stop(stored.Complete)
 	for _, in := range m.markets {
-		in.relisted.ring() // wakes whoever still waits for it
+		in.relisted.ring() // after the stop: a buyer that has not seen that waits for it
 	}
 }
 
 // underway counts operations that began in the window and have not ended, and
 // orders due in it that still wait.
 func (m *measurement) underway() (n int64) {
+	// The schedule comes first. A buyer says that it is under way before it takes an order, so that
+	// one which is taken meanwhile is counted twice, and never missed.
 	if m.open != nil {
 		n = m.open.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	}

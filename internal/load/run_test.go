@@ -26,6 +26,7 @@ func TestRefused(t *testing.T) {
 		market.ErrLockLost, market.ErrStale, market.ErrInsufficientFunds, fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
 		market.ErrStale, // begun in the row, which ends meanwhile
 	}
+
 	synctest.Test(t, func(t *testing.T) {
 		next := 0
 		_, row := worked(t.Context(), on1x1(Options{Duration: 11500 * time.Millisecond}),
@@ -34,6 +35,7 @@ func TestRefused(t *testing.T) {
 				next++
 				return market.Receipt{Retries: 1, LockWait: time.Millisecond, LeaseLost: next == 3}, answers[(next-1)%len(answers)]
 			})
+
 		want := map[string]int64{
 			"not_listed": 3, "contended": 1, "price_changed": 1, "lock_lost": 1, "stale": 2, "insufficient_funds": 1,
 			"not_owned": 1, // the seller, who does nothing
@@ -41,6 +43,7 @@ func TestRefused(t *testing.T) {
 		if !maps.Equal(row.Refused, want) {
 			t.Errorf("refused %v, want %v", row.Refused, want)
 		}
+
 		if got := [...]int64{row.Bought, row.Retries, row.Unknown, row.LeasesLost}; got != [...]int64{3, 12, 0, 1} {
 			t.Errorf("bought, retries, unknown, leases lost: %v", got)
 		}
@@ -70,6 +73,7 @@ func TestFatal(t *testing.T) {
 				if !errors.Is(err, c.cause) || row.Status != stored.Incomplete {
 					t.Fatalf("status %s, error %v; want incomplete, %v", row.Status, err, c.cause)
 				}
+
 				if row.Bought != 5 || row.Unknown != c.unknown || row.Seconds == 0 {
 					t.Errorf("bought %d, %d unknown in %v s; want 5, %d", row.Bought, row.Unknown, row.Seconds, c.unknown)
 				}
@@ -105,6 +109,7 @@ func TestSettled(t *testing.T) {
 			}
 			return r, err
 		})
+
 		row, err := config(t, s, told).run(t.Context())
 		if !errors.Is(err, errLost) || row.Bought != 0 || row.Unknown != 1 {
 			t.Errorf("bought %d, unknown %d, error %v", row.Bought, row.Unknown, err)
@@ -123,6 +128,7 @@ func TestWarmupIsAudited(t *testing.T) {
 	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+
 		var bought atomic.Int64
 		c := config(t, s, onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {
 			r, err := next()
@@ -133,13 +139,16 @@ func TestWarmupIsAudited(t *testing.T) {
 		}))
 		c.Mix, c.Warmup = mix5x5, time.Hour
 		c.timed(time.Second)
+
 		row, err := c.run(ctx)
 		if err != nil || row.Status != stored.Interrupted {
 			t.Fatalf("status %s, error %v; want interrupted", row.Status, err)
 		}
+
 		if row.Bought+row.Listed+row.WaitMS.Count != 0 || row.Seconds != 0 {
 			t.Errorf("bought %d, listed %d in %v s; want nothing", row.Bought, row.Listed, row.Seconds)
 		}
+
 		if !row.Audit.Done || !row.Audit.OK || row.Audit.Items < market.BatchSize {
 			t.Errorf("audit %+v", row.Audit)
 		}
@@ -155,10 +164,12 @@ func TestBroke(t *testing.T) {
 		c := config(t, s, spec(t, "fine"))
 		c.Mix, c.Funds = mix, 200
 		c.timed(time.Hour)
+
 		row, err := c.run(t.Context())
 		if err != nil || row.Status != stored.Complete || !row.Audit.OK {
 			t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
 		}
+
 		_, is := warned(row, result.AllBroke)
 		if !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
 			t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut", mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
@@ -173,15 +184,18 @@ func TestWallets(t *testing.T) {
 	c := config(t, s, spec(t, "fine-wallet"))
 	c.Mix, c.Wallets, c.Funds, c.Keep = result.Mix{Sellers: 2, Buyers: 3}, 1, 300, true
 	c.timed(time.Hour)
+
 	row, err := c.run(t.Context())
 	if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
 		t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
 	}
+
 	market := testkit.Must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
 	if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
 		t.Errorf("funds %v, %d items with the buyers' account, bought %d",
 			market.Funds, len(market.Inventory[3]), row.Bought)
 	}
+
 	for _, key := range under(t, s, c.Keys.Prefix()+"users:") {
 		if strings.HasSuffix(key, ":4") {
 			t.Errorf("%s: a fourth account", key)
@@ -218,10 +232,12 @@ func TestUndeclaredKeys(t *testing.T) {
 		return next()
 	}))
 	c.Private = true
+
 	row, err := c.run(t.Context())
 	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") || row.Bought == 0 {
 		t.Errorf("bought %d, %v; want %v and the key", row.Bought, err, ErrUndeclared)
 	}
+
 	testkit.Succeeds(t, admin.Del(t.Context(), "forgotten").Err())
 	c.of(spec(t, "fine:fenced"))
 	if _, err := c.run(t.Context()); err != nil {
@@ -241,15 +257,18 @@ func TestUnsafeIsCaught(t *testing.T) {
 		if err != nil || row.Status != stored.Complete || !row.Audit.Done {
 			t.Fatalf("%s, %v, audit %+v: a violation is not an error", row.Status, err, row.Audit)
 		}
+
 		if row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems == 0 {
 			if length < 10*time.Second {
 				continue
 			}
 			t.Fatalf("%d purchases in %s, audit %+v; want items and accounts wrong", row.Bought, length, row.Audit)
 		}
+
 		if row.Audit.OK || len(row.Audit.Problems) == 0 {
 			t.Errorf("no problem is told in words: %+v", row.Audit)
 		}
+
 		t.Logf("%d purchases, %d items and %d of 10 accounts wrong",
 			row.Bought, row.Audit.ItemProblems, row.Audit.MoneyProblems)
 		return

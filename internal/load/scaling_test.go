@@ -64,11 +64,13 @@ func TestMastersAddUp(t *testing.T) {
 	if !testkit.Long() {
 		t.Skip("MARKETSIM_LONG measures 1, 2 and 3 masters with a third of a core each")
 	}
+
 	on := cluster{serverstest.Cluster(t)}
 	for _, master := range on.Server.Cluster().Masters() { // replicas would take time from the clients
 		replica := testkit.Must(on.ReplicaOf(t.Context(), on.numberOf(master.Addr)))(t)
 		testkit.Succeeds(t, on.Redises[replica].Kill())
 	}
+
 	var masters []*backend.Server
 	for _, master := range on.Server.Cluster().Masters() {
 		masters = append(masters, on.Redises[on.numberOf(master.Addr)])
@@ -88,6 +90,7 @@ func TestMastersAddUp(t *testing.T) {
 		}
 		c.timed(4 * time.Second)
 		c.Warmup = time.Second
+
 		row := testkit.Must(c.run(t.Context()))(t)
 		if !row.Audit.OK || len(row.Masters) != c.Markets {
 			t.Errorf("%s: audit %+v, masters %+v", row.Name(), row.Audit, row.Masters)
@@ -96,6 +99,7 @@ func TestMastersAddUp(t *testing.T) {
 		t.Logf("masters: %d, purchases/s: %.0f, %.2f times those of one; servers %.2f, clients %.2f of a core", markets,
 			row.PerSecond(), row.PerSecond()/rates[0], *row.ServerCPU/row.Seconds, *row.ClientCPU/row.Seconds)
 	}
+
 	if rates[1] < 1.2*rates[0] || rates[2] < 1.5*rates[0] {
 		t.Errorf("1, 2 and 3 masters make %.0f purchases/s", rates)
 	}

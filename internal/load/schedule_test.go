@@ -41,6 +41,7 @@ func TestPoissonGaps(t *testing.T) {
 		s := &schedule{rate: anyRate(t), seed: rapid.Uint64().Draw(t, "seed")}
 		all := gaps(s, n)
 		m := mean(all)
+
 		var variance, together float64
 		for i, g := range all {
 			variance += (g - m) * (g - m) / n
@@ -48,12 +49,15 @@ func TestPoissonGaps(t *testing.T) {
 				together += (g - m) * (all[i-1] - m) / n
 			}
 		}
+
 		slices.Sort(all)
 		var distance float64
 		for i, g := range all {
 			distance = max(distance, math.Abs(1-math.Exp(-g)-float64(i)/n))
 		}
+
 		const sigma = 1 / 141.4 // 1/sqrt(n)
+		// The variance of n such gaps has a standard deviation of sqrt(8/n), 2.83 sigma.
 		if math.Abs(m-1) > 6*sigma || math.Abs(variance-1) > 6*2.83*sigma || math.Abs(together) > 6*sigma ||
 			distance > 3.2*sigma {
 			t.Fatalf("rate %v, seed %d: mean %.4f, variance %.4f, correlation %.4f, distance %.4f of gaps whose mean is 1",
@@ -125,6 +129,8 @@ func TestConstantGaps(t *testing.T) {
 		start := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "start"))
 		s.taken.Store(int64(start))
 		first := s.take()
+
+		// Both ends of a gap are whole nanoseconds, which makes it wrong by 2 ns at most.
 		const n = 1_000
 		last := first
 		for range n {
@@ -134,13 +140,16 @@ func TestConstantGaps(t *testing.T) {
 			}
 			last = next
 		}
+
 		if all := (last - first).Seconds() * rate; math.Abs(all-n) > 2e-9*rate+1e-6 {
 			t.Fatalf("rate %v: %d gaps take as long as %v", rate, n, all)
 		}
+
 		if first <= start {
 			t.Fatalf("an order of %s is taken at %s", first, start)
 		}
 	})
+
 	s := &schedule{rate: 3, constant: true}
 	if n := s.untaken(0, time.Second+time.Millisecond); n != 3 {
 		t.Errorf("%d orders fall due in the first second, want 3", n)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"crypto/rand"
 	"slices"
 	"sync"
 
@@ -15,6 +16,15 @@ import (
 type Site struct {
 	Keys   market.Keys
 	Market redisconn.Dialer // connects to its server, or to the master of its slot
+}
+
+// OwnKeys are keys under a prefix that no other run has, so that runs beside each other do not
+// meet: for one market in one slot, and for several so that each has a slot of its own, see [Sites].
+func OwnKeys(markets int) (market.Keys, error) {
+	if markets > 1 {
+		return market.NewKeys("marketsim:" + rand.Text() + ":")
+	}
+	return market.NewKeys("marketsim:{" + rand.Text() + "}:")
 }
 
 // Sites are places for n markets of a run, under its prefix and a number in braces: "mine:{1}:"
@@ -104,5 +114,6 @@ func partOf(p result.Point, n, i int) result.Point {
 	return p
 }
 
-// share is how many of some things belong to owner i of n, from 0, if they are divided evenly.
+// share is how many of some things belong to owner i of n, from 0, if they are divided evenly:
+// thing k to owner k%n, as newMeasurement divides workers among markets.
 func share(things, n, i int) int { return (things + n - 1 - i) / n }

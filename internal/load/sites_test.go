@@ -90,6 +90,7 @@ func TestSeveralMarkets(t *testing.T) {
 			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 60 || row.Masters != nil {
 				t.Errorf("%s: bought %d, masters %v, audit %+v, %v", strategy, row.Bought, row.Masters, row.Audit, err)
 			}
+
 			if name := strategy + " 6x7 markets=3"; row.Name() != name || len(row.PerBuyer) != 7 {
 				t.Errorf("the row is %s, of %d buyers", row.Name(), len(row.PerBuyer))
 			}
@@ -104,11 +105,13 @@ func TestEachMarketIsAudited(t *testing.T) {
 	t.Parallel()
 	s := testkit.Embedded(t)
 	conn := testkit.Dial(t, s)
+
 	for i := range 3 {
 		c := several(t, s, "lua", 3)
 		c.timed(time.Second)
 		m := newMeasurement(c.Point, c.Options)
 		at := c.Sites[i].Keys
+
 		row, err := m.drive(t.Context(), func() error {
 			for _, w := range m.sellers {
 				testkit.Succeeds(t, w.listNext(t.Context()))
@@ -118,6 +121,7 @@ func TestEachMarketIsAudited(t *testing.T) {
 		if err != nil || !row.Audit.Done || row.Audit.OK || row.Audit.MoneyProblems != 1 {
 			t.Fatalf("market %d: audit %+v, %v", i+1, row.Audit, err)
 		}
+
 		if problem := row.Audit.Problems[0]; !strings.HasPrefix(problem, at.Prefix()+" account of user 1") {
 			t.Errorf("market %d: %s", i+1, problem)
 		}

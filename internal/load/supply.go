@@ -88,14 +88,15 @@ func listings(p result.Point, markets int) int {
 
 // stockUp makes and lists the items with which a market begins, many at once. They are
 // divided among the sellers or, if items circulate, among the buyers. The strategy has no
-// part in it: a million items would take it longer than the row.
+// part in it: a million items would take it longer than the row. What the last batch of a
+// seller has beyond its part stays in the inventory, and is listed during the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	if m.stock == 0 {
 		return nil
 	}
 
 	var owners []*worker
-	hot := min(m.point.Hot, wallets(m.point)) // owners: each has an account of its own
+	hot := min(m.point.Hot, wallets(m.point)) // owners: each has an account of its own, and an item
 	for _, w := range workers {
 		if w.role == seller || w.role == buyer && len(owners) < hot {
 			owners = append(owners, w)
@@ -121,12 +122,15 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	return nil
 }
 
+// listMany offers the next items of the worker's last batch, which has at least as many, and
+// notes each as the worker's own listing.
 func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
 	listings := make([]market.Listing, count)
 	for i := range listings {
 		listings[i] = market.Listing{Item: w.next, Seller: w.account, Price: w.price()}
 		w.next++
 	}
+
 	start := time.Now()
 	err := marketstore.Offer(ctx, rdb, w.market.Keys, listings...)
 	end := time.Now()

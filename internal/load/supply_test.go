@@ -52,11 +52,13 @@ func TestListingsUp(t *testing.T) {
 		p.timed(time.Second)
 		p.Mix, p.Load = c.mix, c.load
 		m := newMeasurement(p.Point, p.Options)
+
 		row, err := m.drive(t.Context(), func() error {
 			found, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), p.Keys, len(c.want))
 			if err != nil {
 				return err
 			}
+
 			listed := make([]int, len(c.want))
 			for member, price := range found.Listings {
 				_, seller, err := market.ParseMember(member)
@@ -65,9 +67,12 @@ func TestListingsUp(t *testing.T) {
 				}
 				listed[seller-1]++
 			}
+
 			if !slices.Equal(listed, c.want) || m.markets[0].stock != len(found.Listings) {
 				t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.markets[0].stock)
 			}
+
+			// The window never begins, so that these are not counted either.
 			for _, w := range m.sellers {
 				err = errors.Join(err, w.listNext(t.Context()))
 			}
@@ -96,6 +101,7 @@ func TestHotItemsCirculate(t *testing.T) {
 			if c.wallets > 0 && strings.HasPrefix(name, "fine:") {
 				continue // it protects no account that two buyers spend from
 			}
+
 			row := hotConfig(t, s, spec(t, name), c.items, c.buyers)
 			row.Wallets = c.wallets
 			row.buys(c.purchases)
@@ -103,6 +109,7 @@ func TestHotItemsCirculate(t *testing.T) {
 			if err != nil || got.Status != stored.Complete || !got.Audit.OK {
 				t.Fatalf("%s: %s, %v, audit %+v", row.Name(), got.Status, err, got.Audit)
 			}
+
 			// A buyer lists what it bought last after the row.
 			listedWrong := got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers)
 			if got.Bought != int64(c.purchases) || listedWrong || got.Unknown != 0 {
@@ -121,6 +128,7 @@ func TestHotItemSoldTwice(t *testing.T) {
 	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := hotConfig(t, s, spec(t, "unsafe"), 1, 2)
 		c.buys(2)
+
 		var both sync.WaitGroup
 		both.Add(2)
 		c.steps = func(role) step.Observer {
@@ -133,6 +141,7 @@ func TestHotItemSoldTwice(t *testing.T) {
 				}
 			}
 		}
+
 		row, err := c.run(t.Context())
 		if err != nil || row.Bought != 2 || !row.Audit.Done || row.Audit.OK || row.Audit.ItemProblems == 0 {
 			t.Errorf("%v, %d bought, audit %+v; want 2, and the item wrong", err, row.Bought, row.Audit)
@@ -213,14 +222,17 @@ func TestHotBuyersKeepOn(t *testing.T) {
 				return market.Receipt{}, nil
 			}}
 		})
+
 		browses := 0
 		m.buyers[0].supply = someTimes{offers: 3, browses: &browses}
 		m.work(t.Context())
+
 		row := m.row()
 		if row.Bought != 1 || row.Listed != 1 || row.Refused["insufficient_funds"] != 2 || row.BusyBuyers != 1 {
 			t.Errorf("%d bought, %d listed, refused %v, %v busy; want 1, 1, twice, 1",
 				row.Bought, row.Listed, row.Refused, row.BusyBuyers)
 		}
+
 		if browses != 4 { // two refusals, a purchase, and then nothing until the end
 			t.Errorf("the market was looked at %d times", browses)
 		}
@@ -254,6 +266,7 @@ func TestHotHistory(t *testing.T) {
 		if err != nil || !row.Audit.OK {
 			t.Fatalf("%v, audit %+v", err, row.Audit)
 		}
+
 		h := testkit.Must(history.Read(t.Context(), c.History))(t)
 		listed := 0
 		for _, o := range h.Ops {
@@ -261,6 +274,7 @@ func TestHotHistory(t *testing.T) {
 				listed++
 			}
 		}
+
 		if verdict := history.Check(t.Context(), h); listed < 60 || listed > 2+60 || verdict.Answer != history.Linearizable {
 			t.Errorf("%d listings, %+v; want 62, or less by who had bought when the row ended, %s",
 				listed, verdict, history.Linearizable)

@@ -122,6 +122,7 @@ func newTally(w *window, of ...kind) *tally {
 	return t
 }
 
+// add adds what another tally of the row has counted: each field but the window.
 func (t *tally) add(b *tally) {
 	for c, n := range b.count {
 		t.count[c] += n
@@ -159,7 +160,7 @@ func (t traffic) add(b traffic) traffic {
 type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it
-// began in the window.
+// was asked for in the window.
 func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
 	if s.start < 0 && s.end >= int64(t.window.length)/2 {
 		t.count[fromWarmup]++
@@ -182,6 +183,8 @@ func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
 	return true
 }
 
+// listed counts a listing: its success if it ended in the window, its busy time as far as it
+// lies there, and its waits and costs if it began there.
 func (t *tally) listed(s span, receipt market.Receipt, err error) {
 	if err == nil && t.window.holds(s.end) {
 		t.count[listed]++
@@ -201,12 +204,16 @@ func (t *tally) listed(s span, receipt market.Receipt, err error) {
 	}
 }
 
+// ordered counts an order: its success, also in the course, if it ended in the window, its busy
+// time as far as it lies there, and its waits and costs if it was asked for there. tell may be
+// reading the course, so that the worker must be noting: see [worker.settle].
 func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error) {
 	if err == nil && t.window.holds(s.end) {
 		t.count[bought]++
 		if s.asked < 0 {
 			t.count[leftOver]++
 		}
+		// A window without length, whose intervals are 0 ns, holds no end.
 		t.course[min(s.end/t.window.interval(), courseIntervals-1)].note(time.Duration(s.end - s.asked))
 	}
 	t.spent(s)
@@ -268,6 +275,7 @@ func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
 }
 
+// end ends the measured time, if it is not over. The load goes on until stop.
 func (w *window) end() {
 	w.ending.Do(func() {
 		w.until.Store(min(w.until.Load(), w.at(time.Now())))
@@ -286,6 +294,8 @@ func (w *window) stop(status string) {
 	})
 }
 
+// fail stops the row because of the environment. The failure counts even if the window was
+// stopped before.
 func (w *window) fail(err error) {
 	w.failing.Do(func() { w.failure = err })
 	w.stop(stored.Incomplete)

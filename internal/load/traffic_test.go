@@ -64,6 +64,7 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
 					subject, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
 			}
+
 			got, want := row.Market, result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
 			if got.RoundTrips != want.RoundTrips || got.Commands != want.Commands || row.LockServers != nil {
 				t.Errorf("%s: %+v for 30 purchases, want %+v", subject, got, want)
@@ -112,6 +113,7 @@ func TestTrafficInVain(t *testing.T) {
 	testkit.OnBest(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		other, disturbed := testkit.Dial(t, s), false
+
 		c.steps = func(r role) step.Observer {
 			return func(ctx context.Context, at step.Name) {
 				if r != buyer || at != step.BeforeWrite {
@@ -119,11 +121,13 @@ func TestTrafficInVain(t *testing.T) {
 				}
 				disturbed = !disturbed
 				if disturbed {
+					// The watched key is as before, but was changed: the transaction is aborted.
 					other.ZAdd(ctx, c.Keys.Market(), redis.Z{Member: "0.0"})
 					other.ZRem(ctx, c.Keys.Market(), "0.0")
 				}
 			}
 		}
+
 		m := connected(t, c)
 		defer m.close()
 		w := m.buyers[0]
@@ -131,11 +135,13 @@ func TestTrafficInVain(t *testing.T) {
 		if err != nil || len(orders) == 0 {
 			t.Fatalf("%d listings, %v", len(orders), err)
 		}
+
 		dear := orders[0]
 		dear.Price++
 		if err := w.purchase(t.Context(), dear); !errors.Is(err, market.ErrPriceChanged) {
 			t.Fatalf("an order at a wrong price: %v", err)
 		}
+
 		testkit.Succeeds(t, w.purchase(t.Context(), orders[0]))
 		if got := m.row().Market; got.RoundTrips != 4+4+4 || got.Commands != 9+9+4 || got.Bytes < 140 {
 			t.Errorf("%+v, want 12 round trips, 22 commands, and some bytes", got)
@@ -175,10 +181,12 @@ func TestLockServersAreCountedApart(t *testing.T) {
 			locks := want.servers(t)
 			locks.Market = c.Servers.Market
 			c.Servers = locks
+
 			row := inTurn(t, c)
 			if of := row.Market; row.Bought != 30 || of.RoundTrips != 30*2 || of.Commands != 30*10 || of.Bytes < 30*100 {
 				t.Errorf("bought %d for %+v, want 30 for 2 round trips and 10 commands each", row.Bought, of)
 			}
+
 			got := row.LockServers
 			if got == nil || got.RoundTrips < 30*(want.count-1) || got.RoundTrips > got.Commands ||
 				got.Commands < 30*want.count || got.Commands > 30*want.count+6 || got.Bytes < 30*50 {
@@ -205,15 +213,18 @@ func TestBackground(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			waited := row.Bought > 0 && row.Polls > 0 && row.ListPolls > 0
 			if waited && (row.Background.Commands > 0 || !some) || length > 10*time.Second {
 				break
 			}
 		}
+
 		if of := row.Background; (of.Commands > 0) != some || (of.Bytes > 0) != some || row.Polls == 0 || row.ListPolls == 0 {
 			t.Errorf("%s: in the background %+v, want some: %t; %d polls of orders, %d of listings",
 				name, of, some, row.Polls, row.ListPolls)
 		}
+
 		if row.LockServers != nil {
 			t.Errorf("%s has no servers of its own, and exchanged %+v with them", name, row.LockServers)
 		}
@@ -228,12 +239,14 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 	c := config(t, s, spec(t, "coarse:set-px+watchdog:renew=10ms"))
 	gate := step.Hold(step.Acquired)
 	c.steps = func(role) step.Observer { return gate.Observe }
+
 	m := connected(t, c)
 	defer m.close()
 	w := m.sellers[0]
 	listed := make(chan error, 1)
 	go func() { listed <- w.listNext(t.Context()) }()
 	<-gate.Reached()
+
 	before := w.traffic()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -245,9 +258,11 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 	}); err != nil {
 		t.Error("no renewal was counted")
 	}
+
 	if cost := w.traffic().sub(before); cost != (traffic{}) {
 		t.Errorf("the worker did nothing, and %+v was counted for it", cost)
 	}
+
 	gate.Open()
 	if err := <-listed; err != nil {
 		t.Error(err)
@@ -267,6 +282,7 @@ func TestSharedConnection(t *testing.T) {
 		t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
 			err, row.Audit, row.Bought, row.Market, row.Background)
 	}
+
 	recorded := testkit.Must(history.Read(t.Context(), c.History))(t)
 	if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
 		t.Errorf("the history is %s: %+v", checked.Answer, checked)
@@ -286,17 +302,21 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 			c.Mix = result.Mix{Sellers: 1, Buyers: 3}
 			m, other := connected(t, c), testkit.Dial(t, s)
 			commands, reads := served(t, other)
+
 			var buyers sync.WaitGroup
 			for _, w := range m.buyers {
 				buyers.Go(func() { buySome(t, w, 20) })
 			}
 			buyers.Wait()
+
 			moreCommands, moreReads := served(t, other)
 			if err := m.close(); err != nil {
 				t.Error(err)
 			}
+
 			commands, reads = moreCommands-commands, moreReads-reads
 			row := m.row()
+			// Each retry sent four writes that never ran.
 			if name == "watch" {
 				commands += 4 * row.Retries
 			}
@@ -314,6 +334,7 @@ func served(t *testing.T, conn *redisconn.Conn) (commands, reads int64) {
 	calls := testkit.Must(conn.InfoFields(t.Context(), "commandstats"))(t)
 	stats := testkit.Must(conn.InfoFields(t.Context(), "stats"))(t)
 	reads, _ = strconv.ParseInt(stats["total_reads_processed"], 10, 64)
+
 	for name, value := range calls {
 		var n int64
 		testkit.Must(fmt.Sscanf(value, "calls=%d", &n))(t)

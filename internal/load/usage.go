@@ -53,7 +53,8 @@ type reading struct {
 }
 
 // openMeters connects to the servers of the seeded markets. If one cannot be reached,
-// the row is without its usage.
+// the row is without its usage. Without a cluster the markets lie on one server, and share
+// a meter whose address is empty.
 func (m *measurement) openMeters(ctx context.Context) {
 	for _, in := range m.markets {
 		if in.Servers.Market.IsZero() {
@@ -112,6 +113,7 @@ func (m *meter) used() float64 {
 	return user + sys
 }
 
+// read reads what everybody has used until now, also while the workers work.
 func (m *measurement) read() reading {
 	r := reading{at: time.Now(), client: -1, machine: -1, stolen: -1}
 	for _, of := range m.meters {
@@ -205,6 +207,7 @@ func (r reading) serverSince(first reading, i int) (seconds float64, known bool)
 // other processes limited the row.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	used := m.last.since(m.first)
+	// No load was measured, or the system does not tell what this process has used.
 	if r.Seconds == 0 || used.seconds <= 0 || m.first.client < 0 {
 		return
 	}
@@ -228,6 +231,7 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		r.Warn(result.ClientLimit, used.client/used.seconds/cores, "")
 	}
 
+	// What follows needs the times of the whole machine.
 	if m.first.machine < 0 {
 		return
 	}
@@ -288,6 +292,8 @@ func (m *measurement) limitedByClients(used usage, t *tally) bool {
 	}
 	busy := full(used.client, float64(cores)) ||
 		here && full(used.client+used.server, float64(runtime.NumCPU()))
+	// A server elsewhere whose use is not known is taken to have time. One here is not, because it
+	// may be what fills the cores.
 	serverHasTime := (used.serverKnown || !here) && !full(used.busiest, 1)
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
 	return busy && serverHasTime && !waiting

@@ -28,18 +28,22 @@ func TestUsage(t *testing.T) {
 				break
 			}
 		}
+
 		most := row.Seconds * 1.5 * float64(row.Cores)
 		if row.ClientCPU == nil || *row.ClientCPU <= 0 || row.Cores < 1 || *row.ClientCPU > most {
 			t.Errorf("this process used %v s of %d cores", row.ClientCPU, row.Cores)
 		}
+
 		known := s.Name == backend.OriginLocal
 		told := row.ServerCPU != nil
 		if told != known || told && (*row.ServerCPU <= 0 || *row.ServerCPU > 1.5*row.Seconds) {
 			t.Errorf("the server used %v s", row.ServerCPU)
 		}
+
 		if row.OthersCPU == nil || *row.OthersCPU < 0 || row.StolenCPU == nil || *row.StolenCPU < 0 {
 			t.Errorf("others used %v s, and %v s were stolen", row.OthersCPU, row.StolenCPU)
 		}
+
 		share := (*row.OthersCPU + *row.StolenCPU) / (row.Seconds * float64(row.Cores))
 		if told, is := warned(row, result.Busy); is != (share > othersBusy) || is && told < 0.99*share {
 			t.Errorf("others had %v of the machine, warnings %v", share, row.Warnings)
@@ -53,6 +57,7 @@ func TestNoReply(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
+
 	told := 0.0
 	for try := 0; try < 5 && told < 300; try++ { // a machine that stands still then does not look
 		pause := sync.OnceFunc(func() {
@@ -60,6 +65,7 @@ func TestNoReply(t *testing.T) {
 				t.Error(err)
 			}
 		})
+
 		c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 			pause()
 			return next()
@@ -70,6 +76,7 @@ func TestNoReply(t *testing.T) {
 	if told < 300 {
 		t.Errorf("%v ms without a reply are told, want 400", told)
 	}
+
 	for seconds, most := range map[time.Duration]time.Duration{1: 100, 5: 500, 10: 1000, 60: 1000} {
 		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)

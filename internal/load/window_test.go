@@ -31,18 +31,22 @@ func TestCounted(t *testing.T) {
 			time.Sleep(takes[next-1])
 			return market.Receipt{Retries: next, LockWait: time.Second}, nil
 		})
+
 		boughtWrong := r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1
 		if r.Status != stored.Complete || r.Seconds != 10 || boughtWrong {
 			t.Errorf("%s: %d purchases in %v s, by interval %v; want two, at 1 and 2 s", r.Status, r.Bought, r.Seconds, r.Course)
 		}
+
 		w := r.WaitMS
 		waitsWrong := w.Count != 2 || w.Mean != 10_500 || w.Max != 20_000
 		if waitsWrong || r.Retries != 3+4 || r.LockWaitMS.Mean != 1000 {
 			t.Errorf("waits %+v, %d retries; want those of 1 and 20 s", w, r.Retries)
 		}
+
 		if r.BusyBuyers != 1 || r.PresentBuyer != 1 || r.Cut != 0 {
 			t.Errorf("%v buyers busy, %v there, %d cut", r.BusyBuyers, r.PresentBuyer, r.Cut)
 		}
+
 		// The purchase that began at 32 s, when the loaded end is just about to be over,
 		// is ended without load.
 		if took := time.Since(start); took != 44*s+between {
@@ -75,6 +79,7 @@ func TestLoadedEnd(t *testing.T) {
 			Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 25}},
 			Options: Options{Warmup: time.Second, Duration: 2 * time.Second},
 		}
+
 		began := time.Now()
 		var first atomic.Int64
 		_, r := worked(t.Context(), c, func(ctx context.Context, o market.Order) (market.Receipt, error) {
@@ -84,11 +89,14 @@ func TestLoadedEnd(t *testing.T) {
 			}
 			return shared.purchase(ctx, o)
 		})
+
+		// 25 buyers share the processor: each purchase takes 25 times its 20 ms.
 		w := r.WaitMS
 		waitsWrong := w.Count < 90 || w.P50 < 490 || w.Max > 510 || w.Mean < 498
 		if waitsWrong || r.Cut != 0 || r.Status != stored.Complete {
 			t.Errorf("waits %+v, %d cut; want 500 ms each", w, r.Cut)
 		}
+
 		if took := time.Since(began); took < 3400*time.Millisecond || took > 4100*time.Millisecond {
 			t.Errorf("it took %s; want three seconds and two ends of at most 0.5 s", took)
 		}
@@ -104,16 +112,19 @@ func TestEndsAreLimited(t *testing.T) {
 				<-ctx.Done()
 				return market.Receipt{}, ctx.Err()
 			})
+
 		limit := m.limit(m.point)
 		if took := time.Since(start); took < time.Second+2*limit || took > time.Second+2*limit+2*endLooks {
 			t.Errorf("took %s, want a second and two ends of %s", took, limit)
 		}
+
 		n, is := warned(r, result.WereCut)
 		cutWrong := !is || n != 2 || r.Cut != 2
 		if cutWrong || r.Unknown != 1 || r.Bought != 0 || r.Seconds != 1 {
 			t.Errorf("cut %d, %d unknown, bought %d, warnings %v; want the purchase and the listing",
 				r.Cut, r.Unknown, r.Bought, r.Warnings)
 		}
+
 		if r.Status != stored.Complete || m.window.failure != nil {
 			t.Errorf("%s, %v: what the driver cuts is no failure", r.Status, m.window.failure)
 		}
@@ -141,6 +152,7 @@ func TestInterrupt(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				return market.Receipt{}, ctx.Err()
 			})
+
 			took := time.Since(start)
 			endWrong := r.Status != stored.Interrupted || r.Seconds != want.seconds || int64(took.Seconds()) != want.row
 			countsWrong := r.Bought != want.bought || r.WaitMS.Count != want.waits
@@ -170,9 +182,11 @@ func TestFailureEndsTheRow(t *testing.T) {
 				time.Sleep(time.Second)
 				return market.Receipt{}, errLost
 			})
+
 		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
 			t.Errorf("%s, %v, %d unknown in %v s", r.Status, m.window.failure, r.Unknown, r.Seconds)
 		}
+
 		// Of two timers at one instant either comes first: a worker may begin one more
 		// pause when the grace ends.
 		took, ends := time.Since(start), time.Second+failedGrace
@@ -213,6 +227,7 @@ func TestLimits(t *testing.T) {
 // that is long enough says nothing of the kind.
 func TestShortRows(t *testing.T) {
 	const buyers = 20
+
 	takes := func(early, late time.Duration) func() purchasing {
 		return func() purchasing {
 			start := time.Now()
@@ -226,6 +241,7 @@ func TestShortRows(t *testing.T) {
 			}
 		}
 	}
+
 	soldOut := func() purchasing {
 		start, n := time.Now(), new(atomic.Int64)
 		return func(context.Context, market.Order) (market.Receipt, error) {
@@ -238,6 +254,7 @@ func TestShortRows(t *testing.T) {
 			return market.Receipt{}, nil
 		}
 	}
+
 	for name, c := range map[string]struct {
 		purchase func() purchasing
 		want     map[result.Code]float64
@@ -267,6 +284,7 @@ func TestShortRows(t *testing.T) {
 				Options: Options{Warmup: time.Second, Duration: 10 * time.Second},
 			}
 			_, r := worked(t.Context(), p, c.purchase())
+
 			for _, code := range []result.Code{result.TooFew, result.Unsteady, result.ShortForTail, result.WarmupUnderway,
 				result.OutOfStock, result.TimesOff, result.NothingBought, result.WereCut} {
 				got, is := warned(r, code)

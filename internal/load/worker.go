@@ -96,6 +96,7 @@ func timed(r role, p result.Point) []kind {
 	return kinds
 }
 
+// connect opens the worker's Purchaser and what it trades in. On an error it stays closed.
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
 		ClientEnv: market.ClientEnv{Number: w.place, Steps: w.steps()},
@@ -172,6 +173,8 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 
 func (w *worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
 
+// mint makes a batch for the worker to list. The batch before must have been listed: it is
+// forgotten.
 func (w *worker) mint(ctx context.Context, from supply) error {
 	start := time.Now()
 	first, err := from.mint(ctx, w.account)
@@ -209,6 +212,9 @@ func (w *worker) endsAt(now func() time.Time) time.Time {
 	return now()
 }
 
+// order makes a purchase that was asked for before it starts, or at that moment. Whoever calls
+// it has set underway. What it returns is the Purchaser's error, with more words if that is
+// fatal.
 func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
 	before := w.traffic()
 	receipt, err := w.purchaser.Purchase(ctx, o)
@@ -229,7 +235,8 @@ func fatal(err error) bool {
 	return err != nil && (!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
 }
 
-// steps makes the observer of the worker's steps; nil: nobody observes them.
+// steps makes the observer of the worker's steps; nil: nobody observes them. If operations
+// are held, it also opens w.work, which close closes.
 func (w *worker) steps() step.Observer {
 	var steps step.Observer
 	if w.market.steps != nil {
@@ -253,6 +260,7 @@ type otherWork struct {
 func (o *otherWork) observe(ctx context.Context, at step.Name) {
 	if at == step.BeforeWrite {
 		until := time.Now().Add(o.lasts)
+		// Sleep may return early.
 		for left := o.lasts; left > 0 && ctx.Err() == nil; left = time.Until(until) {
 			o.alarm.Sleep(left, ctx.Done())
 		}

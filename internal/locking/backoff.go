@@ -89,7 +89,7 @@ func (b *Backoff) Longest() time.Duration {
 func (b *Backoff) Reset() { b.failed, b.last = 0, b.base }
 
 // Next is how long to wait after one more failure. It reports false when there
-// were as many tries as may be.
+// were as many tries as may be. Reset comes before the first call.
 func (b *Backoff) Next() (time.Duration, bool) {
 	doubled := b.base << min(b.failed, 40)
 	if doubled <= 0 || doubled > b.cap { // it may have overflowed
@@ -111,6 +111,7 @@ func (b *Backoff) Next() (time.Duration, bool) {
 		b.last = b.base
 	}
 
+	// Jitter comes last, and may exceed the cap: see Longest. b.last is without it.
 	part := time.Duration(b.jitter * float64(b.last))
 	return between(b.last-part, b.last+part), true
 }

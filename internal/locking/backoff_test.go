@@ -18,6 +18,7 @@ func bounds(v param.Values) (low, high []time.Duration) {
 	const rounds, failures = 2000, 6
 	low, high = make([]time.Duration, failures), make([]time.Duration, failures)
 	w := locking.NewBackoff(v, base)
+
 	for round := range rounds {
 		w.Reset()
 		for n := range failures {
@@ -50,6 +51,7 @@ func TestWaitsStayInTheirBounds(t *testing.T) {
 			if low[n] < from || high[n] > to {
 				t.Errorf("%v: after failure %d from %s to %s, want %s to %s", c.values, n+1, low[n], high[n], from, to)
 			}
+
 			// Of 2,000 random waits some come close to each end; what decorrelated
 			// reaches depends on the waits before.
 			if c.values["backoff"] != "decorrelated" && (low[n] > from+(to-from)/10 || high[n] < to-(to-from)/10) {
@@ -89,6 +91,7 @@ func TestParametersThatDoNotGoTogether(t *testing.T) {
 			t.Errorf("%v is accepted", v)
 		}
 	}
+
 	for _, v := range []param.Values{
 		{},
 		{"jitter": "0.5"},

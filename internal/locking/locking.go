@@ -117,7 +117,7 @@ func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	if !more {
 		return 0, triesError(r.Backoff.Tries())
 	}
-	// A wait that has grown does not outlast the time-out.
+	// A wait that has grown does not outlast the time-out. One as long as the poll may.
 	return max(1, min(wait, max(left, r.poll))), nil
 }
 

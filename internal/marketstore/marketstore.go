@@ -72,7 +72,8 @@ func AccountCommand(keys market.Keys, id market.UserID, funds int64) []any {
 func accountName(id market.UserID) string { return fmt.Sprintf("user-%d", id) }
 
 // Offer moves items of one seller from the inventory to the market, all at once in a
-// transaction: what a market begins with, not what is measured.
+// transaction: what a market begins with, not what is measured. There is at least one
+// listing.
 func Offer(ctx context.Context, rdb redis.Cmdable, keys market.Keys, listings ...market.Listing) error {
 	leave := []any{"srem", keys.Inventory(listings[0].Seller)}
 	enter := []any{"zadd", keys.Market()}
@@ -107,8 +108,10 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys market.Keys) error {
 }
 
 // MissingKey names a key that is gone, or has lost what Seed wrote, and that only Remove
-// deletes; empty: there is none.
+// deletes; empty: there is none. With an error nothing is known of any key.
 func MissingKey(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Opening) (string, error) {
+	// It asks for fields that only Seed writes: minting and trading make a lost key again, without
+	// them.
 	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
 	if err != nil || !there {
 		return keys.Run(), atKey(keys.Run(), err)

@@ -61,10 +61,12 @@ func TestSeedRefusesAClaimedPrefix(t *testing.T) {
 		w := newWorld(t, s)
 		before, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
 		w.must(err)
+
 		err = marketstore.Seed(w.ctx, w.conn, w.keys, market.Opening{Accounts: 3, Funds: 7})
 		if !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("Seed: %v, want %v", err, marketstore.ErrOccupied)
 		}
+
 		after, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
 		w.must(err)
 		if before.Funds[1] != after.Funds[1] {
@@ -77,29 +79,34 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		conn, keys := testkit.Dial(t, s), testkit.Keys(t)
 		if _, err := marketstore.ReadNote(t.Context(), conn, keys); !errors.Is(err, redis.Nil) {
-			t.Errorf("ReadMade of nothing: %v, want %v", err, redis.Nil)
+			t.Errorf("ReadNote of nothing: %v, want %v", err, redis.Nil)
 		}
+
 		const accounts = 2500 // several pipelines
 		opening := market.Opening{Accounts: accounts, Funds: 7, Strategy: "fine"}
 		testkit.Succeeds(t, marketstore.Seed(t.Context(), conn, keys, opening))
+
+		// The first account, the last one, and those on both sides of the end of a pipeline.
 		for _, id := range []market.UserID{1, 1000, 1001, accounts} {
 			if funds, err := conn.HGet(t.Context(), keys.User(id), "funds").Int(); err != nil || funds != 7 {
 				t.Errorf("user %d holds %d, %v", id, funds, err)
 			}
 		}
+
 		first, err := marketstore.Mint(t.Context(), conn, keys, 9)
 		if err != nil || first != 1 {
 			t.Errorf("Mint = %d, %v; want 1", first, err)
 		}
+
 		made, err := marketstore.ReadNote(t.Context(), conn, keys)
 		want := market.RunNote{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}
 		if err != nil || !reflect.DeepEqual(made, want) {
-			t.Errorf("ReadMade = %+v, %v; want %+v", made, err, want)
+			t.Errorf("ReadNote = %+v, %v; want %+v", made, err, want)
 		}
 	})
 }
 
-func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
+func TestReadNoteOfAnInterruptedAndOfAForeignNote(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.do("hdel", w.keys.Run(), "items", "strategy")
 	made, err := marketstore.ReadNote(w.ctx, w.conn, w.keys)

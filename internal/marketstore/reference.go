@@ -73,6 +73,7 @@ func (r *Reference) Purchase(_ context.Context, o market.Order) (market.Receipt,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
+	// Refusals come in the order that market.Purchaser promises.
 	member := market.Member(o.Item, o.Seller)
 	price, listed := r.state.Listings[member]
 	switch {
@@ -91,5 +92,5 @@ func (r *Reference) Purchase(_ context.Context, o market.Order) (market.Receipt,
 	return market.Receipt{}, nil
 }
 
-// Snapshot returns the whole state, which later operations change.
+// Snapshot returns the whole state, which later operations change: none may be under way.
 func (r *Reference) Snapshot() market.Snapshot { return r.state }

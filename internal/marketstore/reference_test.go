@@ -16,14 +16,17 @@ func TestReferenceTrades(t *testing.T) {
 	if first := r.Mint(2); first != market.BatchSize+1 {
 		t.Fatalf("second Mint = %d, want %d", first, market.BatchSize+1)
 	}
+
 	list := func(item market.ItemID, price int64) error {
 		_, err := r.List(t.Context(), market.Listing{Item: item, Seller: 1, Price: price})
 		return err
 	}
+
 	purchase := func(item market.ItemID, price int64) error {
 		_, err := r.Purchase(t.Context(), market.Order{Item: item, Seller: 1, Buyer: 2, Price: price})
 		return err
 	}
+
 	for i, c := range []struct{ got, want error }{
 		{purchase(1, 30), market.ErrNotListed},
 		{list(1, 30), nil},
@@ -39,6 +42,7 @@ func TestReferenceTrades(t *testing.T) {
 			t.Errorf("operation %d returned %v, want %v", i+1, c.got, c.want)
 		}
 	}
+
 	s := r.Snapshot()
 	if s.Funds[1] != 130 || s.Funds[2] != 70 || !s.Inventory[2][1] || s.Inventory[1][1] || len(s.Listings) != 1 {
 		t.Errorf("funds %v, listings %v", s.Funds, s.Listings)

@@ -62,6 +62,7 @@ func Remove(
 			more = yield(keys.User(id)) && yield(keys.Inventory(id))
 		}
 
+		// After yield has returned false it must not be called again.
 		for key := range locks {
 			more = more && yield(key)
 			if !more {
@@ -75,7 +76,7 @@ func Remove(
 // RemoveKeys deletes keys, many at once, and returns how many there were.
 func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
 	var batch []string
-	unlink := func() {
+	unlink := func() { // err is nil before each call, which overwrites it
 		n, failed := rdb.Unlink(ctx, batch...).Result()
 		removed += n
 		err = failed
@@ -104,7 +105,7 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 
 // Leftovers lists the keys under the prefix on one server that have the names and
 // types of a market's and its locks', by SCAN. Made says that a note or an account
-// among them shows that a run made them.
+// among them shows that a run made them: without one they may be another program's.
 func Leftovers(ctx context.Context, rdb redis.Cmdable, keys market.Keys) (found []string, made bool, err error) {
 	for cursor := uint64(0); ; {
 		var page []string

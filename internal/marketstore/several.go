@@ -2,7 +2,9 @@ package marketstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,20 +76,27 @@ func OtherMarkets(ctx context.Context, rdb redis.Cmdable, run, first market.Keys
 }
 
 // PartsOf are the markets on one server whose notes say that they belong to a run with
-// several, by SCAN: for a run whose first market has lost its note.
+// several, by SCAN: for a run whose first market has lost its note. Each is there once, in no
+// order; so is the first, if its note says so.
 func PartsOf(ctx context.Context, rdb redis.Cmdable, run market.Keys) (found []market.Keys, err error) {
-	note := strings.TrimPrefix(run.Run(), run.Prefix())
-	it := rdb.Scan(ctx, 0, run.Prefix()+"{*}:"+note, 10*chunk).Iterator() // a prefix is no pattern
+	suffix := strings.TrimPrefix(run.Run(), run.Prefix())
+	it := rdb.Scan(ctx, 0, run.Prefix()+"{*}:"+suffix, 10*chunk).Iterator() // a prefix is no pattern
 	for it.Next(ctx) {
-		keys, wrong := market.NewKeys(strings.TrimSuffix(it.Val(), note))
-		if wrong != nil || keys.Run() != it.Val() {
+		keys, wrong := market.NewKeys(strings.TrimSuffix(it.Val(), suffix))
+		if wrong != nil { // no prefix: it is too long, or has a sign that none may have
 			continue
 		}
+
 		of, err := rdb.HGet(ctx, keys.Run(), runField).Result()
-		if err == nil && of == run.Prefix() {
+		switch {
+		case errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // no note of ours
+		case err != nil:
+			return nil, atKey(keys.Run(), err)
+		case of == run.Prefix() && !slices.Contains(found, keys): // SCAN may name a key twice
 			found = append(found, keys)
 		}
 	}
+
 	if err := it.Err(); err != nil {
 		return nil, fmt.Errorf("look for markets of %s: %w", run.Prefix(), err)
 	}

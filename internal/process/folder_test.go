@@ -20,6 +20,7 @@ import (
 func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	used := testkit.Must(process.MakeFolder("used"))(t)
+
 	for name, file := range map[string]string{ // empty: none
 		"marketsim-killed-1.tmp":   "",       // before it was marked
 		"marketsim-killed-2.tmp":   "in-use", // before the mark was locked, or later
@@ -35,6 +36,7 @@ func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	made := testkit.Must(process.MakeFolder("made"))(t)
 	want := []string{
 		filepath.Base(made.Path), "marketsim-theirs-2026-11", "marketsim-theirs-3.tmp", "marketsim-theirs-4",
@@ -43,6 +45,7 @@ func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 	if got := testkit.Folders(t); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
+
 	if err := errors.Join(used.Remove(), made.Remove()); err != nil {
 		t.Error(err)
 	}

@@ -14,7 +14,8 @@ import (
 // OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens,
 // from below the range in which the system gives ports to outgoing connections: one of
 // these could take the port of a server that is restarted. Another server may take one
-// before it is used: when a server has ended at once, it tries again with other ports.
+// before it is used: when a server has ended at once, which start says by wrapping the error of
+// [Process.Start], it tries again with other ports.
 func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -36,9 +37,10 @@ const portTries = 5 // of OnFreePorts
 // The ports that freePorts has found: a server that is down comes back on its own.
 var taken sync.Map
 
-// freePorts also leaves room for the port 10000 above, where nodes of a cluster
-// talk to each other.
+// freePorts finds n such ports that it has not returned before. It leaves room for the port
+// 10000 above each, where nodes of a cluster talk to each other.
 func freePorts(ctx context.Context, n int) (ports []string, err error) {
+	// Also 10000 above the highest is below 32768, the first that Linux gives out by default.
 	const lowest, highest, tries = 10000, 22000, 1000
 	for range tries {
 		if len(ports) == n {

@@ -74,7 +74,7 @@ func (p *Process) MakeFolder() (err error) {
 }
 
 // Start starts the process and returns when it serves, within a minute. The error holds
-// the end of its log if it ends.
+// the end of its log if it ends. After another error it may still run, until Close.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,6 +86,7 @@ func (p *Process) Start(ctx context.Context) error {
 	defer cancel()
 	err := Await(ctx, readyPoll, func() error {
 		err := p.Ready(ctx, p.run.cmd.Process.Pid)
+		// Asked after Ready: a process that has ended does not serve, whatever Ready has found.
 		select {
 		case <-p.run.exited:
 			return p.run.ended()
@@ -101,7 +102,7 @@ func (p *Process) Start(ctx context.Context) error {
 }
 
 // Run runs the process to its end, and kills it when the context ends. The error holds
-// the end of its log if it failed.
+// the end of its log if it failed. Kill and Close wait until it has ended.
 func (p *Process) Run(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,6 +122,8 @@ func (p *Process) Run(ctx context.Context) error {
 	return nil
 }
 
+// begin starts the process in its folder. Its caller holds p.mu. After an error p.run is as
+// it was.
 func (p *Process) begin() error {
 	if err := p.MakeFolder(); err != nil {
 		return err

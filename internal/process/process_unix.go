@@ -48,6 +48,7 @@ func removeUnused(folder string) {
 	}
 	defer mark.Close()
 
+	// The lock is free once all processes that had the folder are gone, see Folder.
 	if syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		_ = removeFolder(folder) // what cannot be removed now stays for the next start
 	}

@@ -12,7 +12,9 @@ func ShellLine(words ...string) string {
 	for _, word := range words {
 		switch {
 		case strings.ContainsFunc(word, unicode.IsControl):
-			escaped := strings.Trim(strconv.QuoteToGraphic(word), `"`)
+			// Between quotes without a $ the end of a line could not stand on one line.
+			escaped := strconv.QuoteToGraphic(word)
+			escaped = escaped[1 : len(escaped)-1] // without its quotes
 			typed = append(typed, "$'"+strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(escaped)+"'")
 		case word == "" || strings.ContainsFunc(word, special):
 			typed = append(typed, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")

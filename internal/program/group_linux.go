@@ -67,6 +67,8 @@ func (p *Child) Activity() (ran string, waiting bool) {
 	return ran, waiting
 }
 
+// activity is Activity of one process and its descendants. A thread that begins or ends
+// changes the text, too.
 func activity(pid string) (ran string, waiting bool) {
 	waiting = true
 	for _, thread := range threadsOf(pid) {
@@ -115,7 +117,7 @@ func threadsOf(pid string) (all []string) {
 	}
 	defer folder.Close()
 	names, _ := folder.Readdirnames(-1)
-	slices.Sort(names)
+	slices.Sort(names) // Activity's text is compared with that of another look
 	for _, name := range names {
 		all = append(all, tasks+"/"+name)
 	}

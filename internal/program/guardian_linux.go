@@ -33,7 +33,8 @@ const (
 )
 
 // guardianLimit is how long a guardian tries to kill what is left. A process of another
-// user, or one that waits for a broken disk, cannot be killed.
+// user, or one that waits for a broken disk, cannot be killed. It is less than waitLimit, after
+// which Child.Wait kills the guardian itself.
 const guardianLimit = 5 * time.Second
 
 // init turns a process that was started as a guardian into one. A function that main calls
@@ -45,7 +46,8 @@ func init() {
 }
 
 // startGuarded starts a command with a guardian, which gets the same standard files, and
-// returns the process id of the program.
+// returns the process id of the program. From then on cmd is the guardian's process: the
+// caller closes lifeline, with which the guardian ends, and waits for cmd.
 func startGuarded(cmd *exec.Cmd) (pid int, lifeline io.Closer, err error) {
 	if cmd.Err != nil {
 		return 0, nil, cmd.Err // the program was not found, or must not be run
@@ -108,10 +110,11 @@ func guard(path string, args []string) (exit int) {
 	syscall.CloseOnExec(lifelineFile)
 	syscall.CloseOnExec(reportFile)
 	ends := make(chan os.Signal, 1)
-	children := make(chan os.Signal, 1)
+	children := make(chan os.Signal, 1) // one signal is enough: reapOrphans looks at all children
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(children, syscall.SIGCHLD)
 
+	// Before ForkExec, so that whatever the program leaves behind becomes a child of this process.
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	var pid int
 	if err == nil {
@@ -183,7 +186,8 @@ func reapOrphans(program int) {
 	}
 }
 
-// killAll kills all descendants until there are none: one may start another meanwhile.
+// killAll kills all descendants until there are none: one may start another meanwhile. It
+// returns 1 if some are left after guardianLimit.
 func killAll() (exit int) {
 	for end := time.Now().Add(guardianLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, pid := range descendants(os.Getpid()) {

@@ -69,6 +69,7 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 			if !runs(left) {
 				t.Fatal("what it leaves behind does not run")
 			}
+
 			p.Close()
 			if runs(left) {
 				t.Errorf("process %d still runs", left)

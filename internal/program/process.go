@@ -55,7 +55,7 @@ type Child struct {
 }
 
 // Start starts the program. It has hear called with each line of its standard output and
-// then with its end, in another goroutine.
+// then with its end, in other goroutines, one call at a time.
 func (l Launch) Start(hear func(Output)) (*Child, error) {
 	p := &Child{ended: make(chan struct{}), firstLine: make(chan struct{})}
 	if err := p.start(l); err != nil {
@@ -66,6 +66,7 @@ func (l Launch) Start(hear func(Output)) (*Child, error) {
 	reading.Go(func() { p.readOutput(hear) })
 	reading.Go(func() { p.readStderr(l) })
 	go func() {
+		// The end is heard after all lines. release comes before Wait: it is what ends a guardian.
 		reading.Wait()
 		p.release()
 		_ = p.cmd.Wait() // how it ended does not matter

@@ -89,9 +89,11 @@ func TestCloseEndsAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p.Close()
 	if o := <-ended; !o.Ended {
 		t.Errorf("it has said %q", o.Line)
 	}
+
 	p.Tell("more") // is no failure
 }

@@ -66,7 +66,7 @@ func start(name string, command []string, env strategies.Env) (*buyer, error) {
 	b.Child, err = launch.Start(func(o Output) {
 		select {
 		case b.heard <- o:
-		default: // more lines than were asked for
+		default: // more lines than were asked for; Close would wait for a hear that blocks
 		}
 	})
 	return b, err
@@ -111,7 +111,8 @@ func (b *buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, e
 }
 
 // ask asks the program, and returns its answer, which has to begin with one of the words.
-// Some mean an error.
+// Some mean an error. After a request without an answer it sends no other, and returns
+// market.ErrNotSent.
 func (b *buyer) ask(
 	ctx context.Context, limit time.Duration, request, words string,
 ) (answer Output, err error) {

@@ -27,7 +27,8 @@ func (p *Child) CPU() (used time.Duration, known bool) {
 
 	guardian := p.cmd.Process.Pid
 	// A process that is waited for in between would be counted twice, or not at all. A
-	// program that starts a process for each purchase may do that in every look.
+	// program that starts a process for each purchase may do that in every look: the last one
+	// counts then.
 	const looks = 10
 	for range looks {
 		before := descendants(guardian)

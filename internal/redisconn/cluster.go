@@ -84,7 +84,7 @@ func (c *Cluster) master(slot int) Target {
 func (c *Cluster) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	nodes := slices.Clone(c.nodes)
-	c.mu.Unlock()
+	c.mu.Unlock() // ask takes it to note the answer
 
 	var errs []error
 	for _, addr := range nodes {
@@ -115,6 +115,8 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 	})
 }
 
+// learn notes what the node at addr has answered: who serves each slot, and all nodes, its own
+// address first. A slot that nobody serves now keeps its former master.
 func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,6 +140,13 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 			c.nodes = append(c.nodes, node)
 		}
 	}
+}
+
+// move notes what a node says: that the one at addr serves a slot from now on.
+func (c *Cluster) move(slot int, addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serves[slot] = addr
 }
 
 // nodeAddr is the address of a node that another one, at by, has reported: without a host
@@ -190,42 +199,4 @@ func Redirected(err error) bool {
 	}, func(code string) bool {
 		return answered(err, code)
 	})
-}
-
-// reach connects to the server, or to the slot's master. If that fails, the nodes say
-// whether another took its place.
-func (c *connector) reach(ctx context.Context) (net.Conn, error) {
-	conn, err := c.reachMaster(ctx)
-	if err == nil && c.following {
-		c.open.add(conn)
-	}
-	return conn, err
-}
-
-func (c *connector) reachMaster(ctx context.Context) (net.Conn, error) {
-	if c.cluster == nil {
-		return c.connect(ctx, c.lastTarget())
-	}
-	conn, err := c.connect(ctx, c.findMaster())
-	if err == nil || c.cluster.Refresh(ctx) != nil ||
-		c.cluster.master(c.slot).Addr == c.lastTarget().Addr {
-
-		return conn, err
-	}
-	return c.connect(ctx, c.findMaster())
-}
-
-// findMaster makes the slot's master, as far as is known, the last target.
-func (c *connector) findMaster() Target {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = c.cluster.master(c.slot)
-	return c.last
-}
-
-// lastTarget is the server to which the last connection was made.
-func (c *connector) lastTarget() Target {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last
 }

@@ -75,6 +75,7 @@ func TestRedirected(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
+
 	if redisconn.Redirected(nil) || redisconn.Redirected(context.DeadlineExceeded) {
 		t.Error("no answer is no redirect")
 	}

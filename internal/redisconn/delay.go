@@ -57,6 +57,7 @@ func readAhead(open context.Context, conn net.Conn, by time.Duration, pieces cha
 	for {
 		n, err := conn.Read(buffer)
 
+		// With an error the piece may be empty: the end of the connection is as late as data.
 		select {
 		case pieces <- piece{slices.Clone(buffer[:n]), time.Now().Add(by)}:
 		case <-open.Done():

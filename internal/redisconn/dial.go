@@ -137,11 +137,13 @@ func With(ctx context.Context, t Target, do func(*Conn) error) error {
 	return errors.Join(do(conn), conn.Close())
 }
 
+// dial makes the first connection itself, and hands it to a go-redis client by c.first, over
+// which that logs in and PINGs. Nothing counts until it returns.
 func dial(ctx context.Context, c *connector) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	first, err := c.reach(bounded)
-	t := c.lastTarget()
+	t := c.lastTarget() // after reach, which on a cluster finds the master
 
 	if err != nil {
 		return nil, explainDial(ctx, t, err)
@@ -151,7 +153,7 @@ func dial(ctx context.Context, c *connector) (*Conn, error) {
 
 	c.first.Store(&first)
 	client := redis.NewClient(c.options(t))
-	if c.following {
+	if c.following { // added before the counter, which then sees what the follower sends again
 		client.AddHook(&follower{connector: c})
 	}
 	if c.meter.shared {
@@ -219,6 +221,7 @@ func (c *connector) options(t Target) *redis.Options {
 	o := &redis.Options{
 		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
 		Dialer: c.dial,
+		// After each handshake: from then on it counts, unless dial has not returned yet.
 		OnConnect: func(context.Context, *redis.Conn) error {
 			c.meter.live.Store(c.meter.started.Load())
 			return nil
@@ -282,6 +285,44 @@ func (c *connector) connect(ctx context.Context, t Target) (net.Conn, error) {
 	}
 
 	return count(delayed(conn, c.delay, NewAlarm), c.meter), nil
+}
+
+// reach connects to the server, or to the slot's master. If that fails, the nodes say
+// whether another took its place.
+func (c *connector) reach(ctx context.Context) (net.Conn, error) {
+	conn, err := c.reachMaster(ctx)
+	if err == nil && c.following {
+		c.open.add(conn)
+	}
+	return conn, err
+}
+
+func (c *connector) reachMaster(ctx context.Context) (net.Conn, error) {
+	if c.cluster == nil {
+		return c.connect(ctx, c.lastTarget())
+	}
+	conn, err := c.connect(ctx, c.findMaster())
+	if err == nil || c.cluster.Refresh(ctx) != nil ||
+		c.cluster.master(c.slot).Addr == c.lastTarget().Addr {
+
+		return conn, err
+	}
+	return c.connect(ctx, c.findMaster())
+}
+
+// findMaster makes the slot's master, as far as is known, the last target.
+func (c *connector) findMaster() Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = c.cluster.master(c.slot)
+	return c.last
+}
+
+// lastTarget is the server to which the last connection was made.
+func (c *connector) lastTarget() Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
 }
 
 // FullDuplex returns the AutoPipeline of a client that was dialled with

@@ -63,6 +63,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// A refused command is recognized however the server says it, and is named if the server
+// names it.
 func TestDeniedSpellings(t *testing.T) {
 	for _, c := range []struct{ text, command string }{
 		{"NOPERM this user has no permissions to run the 'get' command or its subcommand", "get"},
@@ -80,6 +82,7 @@ func TestDeniedSpellings(t *testing.T) {
 			t.Errorf("%s: read as %q, %v", c.text, got, ok)
 		}
 	}
+
 	other := []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")}
 	for _, err := range other {
 		if _, ok := redisconn.Denied(err); ok {

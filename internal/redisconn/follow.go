@@ -143,7 +143,7 @@ func (f *follower) follow(
 ) error {
 	giveUp := time.Now().Add(followFor)
 	for to := firstRedirect(cmds, err); to.code != ""; to = firstRedirect(cmds, err) {
-		f.turn(to)
+		f.turn(to) // even if these are not sent again: later ones go to the right server
 		if f.watching.Load() || !time.Now().Before(giveUp) || ctx.Err() != nil {
 			break
 		}
@@ -230,11 +230,4 @@ func tellWhyDiscarded(cmds []redis.Cmder) {
 			cmd.SetErr(cmds[refused].Err())
 		}
 	}
-}
-
-// move notes what a node says: that the one at addr serves a slot from now on.
-func (c *Cluster) move(slot int, addr string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.serves[slot] = addr
 }

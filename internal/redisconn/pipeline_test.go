@@ -68,6 +68,7 @@ func TestHalfDuplexIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("without a pool for pipelines: %v", err)
 	}
+
 	other := testkit.Must(s.Dialer("").WithPipelining().Dial(t.Context()))(t)
 	defer other.Close()
 	testkit.Must(other.AsyncAutoPipeline())(t)

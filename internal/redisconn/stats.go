@@ -128,7 +128,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 
 	if c.meter.live.Load() {
-		c.meter.writes.Add(1)
+		c.meter.writes.Add(1) // also if it failed: a part may have left
 		sent := Counts{BytesSent: int64(n)}
 		if firstSinceRead {
 			sent.RoundTrips = 1

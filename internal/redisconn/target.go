@@ -124,7 +124,8 @@ func ParseURL(raw string) (Target, error) {
 	case !validPort(u.Port()):
 		return Target{}, fmt.Errorf("%w: its port must be from 1 to 65535", ErrURL)
 	case err != nil || o.DB < 0 || (u.Host == "") != (u.Scheme == "unix"):
-		// without a user, a colon and an @ in a row, which the command takes for a password
+		// The text names ':' and '@' apart, because cmd/marketsim hides what looks like
+		// USER:PASSWORD@.
 		return Target{}, fmt.Errorf("%w: it is not of the form redis://host[:port][/db], rediss:// the same "+
 			"[?skip_verify=true], or unix:///path/to/redis.sock[?db=N], with user, ':', password and '@' before the host "+
 			"or path if it has them; %s", ErrURL, encodeHint)
@@ -150,7 +151,8 @@ var (
 	socketPath = regexp.MustCompile(`^/[^@?#]*\.sock(et)?$`)
 )
 
-// urlInPlaceOf says which URL to type in place of a text that is none.
+// urlInPlaceOf says which URL to type in place of a text that is none. It repeats the text
+// only where nothing in it can be a password.
 func urlInPlaceOf(raw string) string {
 	const starts = "it must start with redis://, rediss:// (TLS) or unix://"
 	address := strings.TrimPrefix(raw, "//")

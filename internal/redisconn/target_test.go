@@ -24,6 +24,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 )
 
+// A URL means what it says, the rest is the default, and it is shown without its password.
 func TestParseURL(t *testing.T) {
 	for _, tc := range []struct {
 		url, network, addr, user, password string
@@ -59,9 +60,11 @@ func TestParseURL(t *testing.T) {
 				t.Errorf("wrong parts: %q %q %q %q %d %v",
 					got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
 			}
+
 			if got.TLS != nil && (!got.TLS.InsecureSkipVerify || got.TLS.ServerName != "host") {
 				t.Error("skip_verify or the server's name is missing")
 			}
+
 			if got.String() != tc.shown {
 				t.Errorf("shown as %q, want %q", got.String(), tc.shown)
 			}
@@ -69,6 +72,8 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
+// What is no URL of a server is refused with what it should be instead, and no secret in it
+// is repeated.
 func TestParseURLRefuses(t *testing.T) {
 	for _, tc := range []struct{ url, says string }{
 		{"", "must start with"},
@@ -185,9 +190,11 @@ func certificate(t testing.TB) (cert, key string) {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
+
 	public := &private.PublicKey
 	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, template, public, private))(t)
 	keyDER := testkit.Must(x509.MarshalPKCS8PrivateKey(private))(t)
+
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write(t, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))

@@ -22,6 +22,7 @@ func bookRows(t *testing.T) []result.Row {
 			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.AuditSummary{Done: true, OK: true},
 			Listed: int64(p.Listed.Number), Bought: int64(p.Bought.Number), Retries: int64(p.Retries.Number),
 		}
+
 		row.WaitMS.Mean = p.WaitMS.Number
 		if p.WaitMS.Below {
 			row.WaitMS.Mean -= 0.1
@@ -30,6 +31,7 @@ func bookRows(t *testing.T) []result.Row {
 			// The book does not tell; without a long wait "no retries" could not fail.
 			row.GivenUpMS.Max = 5000
 		}
+
 		row.WaitMS.P99, row.WaitMS.Max, row.WaitMS.Count = row.WaitMS.Mean, row.WaitMS.Mean, row.Bought
 		rows = append(rows, row)
 	}
@@ -53,6 +55,7 @@ func rounds(t *testing.T, n int, change func(round int, rows []result.Row)) *run
 	t.Helper()
 	run := &runs.Run{}
 	run.Manifest.Config.Trials = n
+
 	for round := 1; round <= n; round++ {
 		rows := bookRows(t)
 		for i := range rows {
@@ -61,6 +64,7 @@ func rounds(t *testing.T, n int, change func(round int, rows []result.Row)) *run
 				run.Manifest.Config.Points = append(run.Manifest.Config.Points, rows[i].Point)
 			}
 		}
+
 		change(round, rows)
 		run.Rows = append(run.Rows, rows...)
 	}
@@ -74,6 +78,7 @@ func TestJudgeBook(t *testing.T) {
 	if len(claims) != 12 {
 		t.Fatalf("%d claims, want 12", len(claims))
 	}
+
 	for i, c := range claims {
 		want := runs.Holds
 		if c.ID == 11 {
@@ -82,6 +87,7 @@ func TestJudgeBook(t *testing.T) {
 		if c.ID != i+1 || c.Verdict != want {
 			t.Errorf("claim %d of the book's own numbers: %s: %s", c.ID, c.Verdict, c.Measured)
 		}
+
 		if c.Text == "" || c.Published == "" || c.Measured == "" || c.Tolerance == "" {
 			t.Errorf("claim %d has an empty field: %+v", c.ID, c)
 		}
@@ -92,6 +98,7 @@ func TestJudgeBook(t *testing.T) {
 // the claim says was published.
 func TestPublishedNumbers(t *testing.T) {
 	digits := func(r rune) bool { return !strings.ContainsRune("0123456789.", r) }
+
 	for _, c := range Judge(rounds(t, 6, unchanged)) {
 		// The number that it is judged by is not in the book.
 		measured, _, _ := strings.Cut(c.Measured, " (")
@@ -99,6 +106,7 @@ func TestPublishedNumbers(t *testing.T) {
 		if c.Verdict == runs.NotJudged {
 			continue
 		}
+
 		for _, n := range strings.FieldsFunc(measured, digits) {
 			if !strings.Contains(c.Published, strings.TrimSuffix(n, ".0")) {
 				t.Errorf("claim %d: %s, measured from the book's rows, is not in %q", c.ID, n, c.Published)
@@ -240,6 +248,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("claim %d with %s changed: %s, want %s: %s", c.claim, c.row, got.Verdict, c.want, got.Measured)
 		}
 	}
+
 	for commands, want := range map[int64]runs.Judgment{6e6: runs.Holds, 5_999_999: runs.DoesNot} {
 		got := Judge(rounds(t, 6, func(_ int, rows []result.Row) {
 			for i := range rows {
@@ -261,6 +270,7 @@ func TestNotJudged(t *testing.T) {
 		"coarse 1x1": {3, 4, 6, 10, 11}, "coarse 5x1": {3, 4, 6, 10, 11}, "coarse 5x5": {3, 4, 6, 8, 10, 11},
 		"fine 1x1": {5, 6, 7, 10, 11, 12}, "fine 5x1": {5, 6, 7, 10, 11, 12}, "fine 5x5": {5, 6, 7, 8, 9, 10, 11, 12},
 	}
+
 	for _, spoiled := range []struct {
 		why   string
 		spoil func(*result.Row)
@@ -311,6 +321,7 @@ func TestJudgeRounds(t *testing.T) {
 			t.Errorf("%d rounds beyond the tolerance: %s, %s", c.beyond, got.Verdict, got.Measured)
 		}
 	}
+
 	// The median of the rounds' numbers, and not the number of their medians: in each
 	// round another mix is the worst.
 	run := rounds(t, 9, func(round int, rows []result.Row) {
@@ -327,8 +338,11 @@ func TestJudgeRounds(t *testing.T) {
 // undecided, even if those that are there agree.
 func TestUndecided(t *testing.T) {
 	cut := rounds(t, 9, unchanged)
+	// The ninth round is missing, and so is the last row of the eighth; the row before was
+	// interrupted.
 	cut.Rows = cut.Rows[:8*9-1]
 	cut.Rows[len(cut.Rows)-1].Status = stored.Interrupted
+
 	for says, run := range map[string]*runs.Run{
 		" in 7 of 9 rounds": cut, " in 1 of 6 rounds": rounds(t, 1, unchanged), "not one round is complete": {},
 	} {
@@ -338,12 +352,16 @@ func TestUndecided(t *testing.T) {
 			}
 		}
 	}
+
+	// Nothing happens in these rounds: no claim may hold because of that, and none may have a
+	// number that JSON cannot hold, such as NaN.
 	idle := rounds(t, 9, func(_ int, rows []result.Row) {
 		for i := range rows {
 			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
 				Audit: result.AuditSummary{Done: true, OK: true}}
 		}
 	})
+
 	for _, c := range Judge(idle) {
 		if c.Verdict == runs.Holds {
 			t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
@@ -363,8 +381,10 @@ func TestJudgeEmbedded(t *testing.T) {
 			rowOf(t, rows, "fine 1x1").Bought = 1
 		}
 	}
+
 	run := rounds(t, 3, once)
 	run.Manifest.Backend = "embedded"
+
 	for _, got := range Judge(run) {
 		want, says := runs.NotJudged, "not Redis's"
 		switch got.ID {
@@ -373,6 +393,7 @@ func TestJudgeEmbedded(t *testing.T) {
 		case 1, 2, 10:
 			want, says = runs.InEvery, "at 5x5"
 		}
+
 		if got.Verdict != want || !strings.Contains(got.Measured, says) {
 			t.Errorf("claim %d: %s, want %s: %s", got.ID, got.Verdict, want, got.Measured)
 		}

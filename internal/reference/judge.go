@@ -49,7 +49,7 @@ func claimsOn(source string) []claim {
 		on = append(on, neverExecuted())
 	}
 	for i, c := range on {
-		on[i].rows = nil
+		on[i].rows = nil // append must not write into the rows of claims
 		for _, locking := range c.rows {
 			on[i].rows = append(on[i].rows, specOf(source, locking))
 		}
@@ -147,8 +147,8 @@ func (c claim) summary(seen evidence, number compare.Interval) string {
 	return text
 }
 
-// verdict judges the claim by the interval of its number. why is for a claim that is not
-// judged.
+// verdict judges the claim by the interval of its number: by its two ends, as c.holds is true
+// on one side of a limit. why is for a claim that is not judged.
 func (c claim) verdict(seen evidence, number compare.Interval) (verdict runs.Judgment, why string) {
 	fails := func(n float64) bool { return !c.holds(n) }
 	switch {
@@ -190,11 +190,13 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	return c.couldFail != nil && !slices.ContainsFunc(slices.Concat(rounds...), couldFail)
 }
 
-// values are those of the rows that the claim needs in a round, or why not to judge it;
-// unsteady names an unsteady row.
+// values are those of the rows that the claim needs in a round, or why not to judge it: of
+// each strategy all mixes, an order on which c.number and medians rely. unsteady names an
+// unsteady row; empty: all were steady.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {
+			// It may have begun without listings; all else of its load is the default.
 			i := slices.IndexFunc(round, func(r result.Row) bool {
 				return r.Point == result.Point{Strategy: strategy, Mix: mix, Load: result.Load{Empty: r.Empty}}
 			})

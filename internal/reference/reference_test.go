@@ -22,14 +22,17 @@ func TestPublishedMatchesFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	rows := all()
 	if len(rows) != len(records)-1 {
 		t.Fatalf("%d rows; the file has %d", len(rows), len(records)-1)
 	}
+
 	const columns = "source,table,seconds,listers,buyers,locking,listed,bought,retries,wait_ms,confirmed"
 	if got := strings.Join(records[0], ","); got != columns {
 		t.Errorf("the columns are %s, want %s", got, columns)
 	}
+
 	for i, r := range rows {
 		table := records[i+1][1] // which nobody asks for
 		got := []string{r.Source, table, strconv.Itoa(r.Seconds), strconv.Itoa(r.Listers), strconv.Itoa(r.Buyers), r.Locking}
@@ -40,9 +43,11 @@ func TestPublishedMatchesFile(t *testing.T) {
 			}
 			got = append(got, text)
 		}
+
 		if !slices.Equal(got, records[i+1][:len(got)]) {
 			t.Errorf("row %d:\n got %q\nwant %q", i, got, records[i+1])
 		}
+
 		if r.Source == Book && r.Seconds != BookSeconds || min(r.Seconds, r.Listers, r.Buyers) < 1 {
 			t.Errorf("row %d: %d seconds, want %d; %dx%d", i, r.Seconds, BookSeconds, r.Listers, r.Buyers)
 		}
@@ -73,10 +78,12 @@ func TestRowsOfAPort(t *testing.T) {
 			printed = append(printed, fmt.Sprintf("%s %dx%d: %.0f", r.Strategy, r.Listers, r.Buyers, r.Bought.Number))
 		}
 	}
+
 	want := []string{"watch 1x1: 44232", "watch 5x1: 2012", "watch 5x5: 352", "coarse" + jedisScheme + " 1x1: 30306"}
 	if len(rows) != 9 || !slices.Equal(printed, want) {
 		t.Errorf("of %d rows it has printed %q, want %q", len(rows), printed, want)
 	}
+
 	if last := rows[8].Strategy; last != "fine"+jedisScheme {
 		t.Errorf("the last row is %s", last)
 	}

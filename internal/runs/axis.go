@@ -53,7 +53,7 @@ func (a AxisName) At(p result.Point, value float64) result.Point {
 		p.RTTMS = value
 	case AxisMarkets:
 		p.Markets = int(value)
-		if p.Markets == 1 {
+		if p.Markets == 1 { // one load has one form: points are compared with ==
 			p.Markets = 0
 		}
 	}
@@ -145,7 +145,8 @@ func parseAxis(text string) (Axis, error) {
 }
 
 // continueTo continues the last two values up to the end, in whole numbers, or exact
-// to a nanosecond.
+// to a nanosecond: times are in milliseconds. It tries their ratio, then their difference, and
+// takes the first that arrives at the end. It gives up beyond MostPoints values.
 func continueTo(values []float64, end float64, whole bool) ([]float64, error) {
 	n := len(values)
 	if n < 2 {
@@ -194,7 +195,7 @@ func axisValue(name AxisName, text string) (float64, error) {
 }
 
 // Expand makes the points of a sweep: the last axis varies fastest, and inside
-// each place the strategy.
+// each place the strategy. By this order package compare finds the values of a place.
 func Expand(base result.Point, strategies []string, axes []Axis) []result.Point {
 	places := []result.Point{base}
 	for _, axis := range axes {
@@ -209,7 +210,7 @@ func Expand(base result.Point, strategies []string, axes []Axis) []result.Point 
 
 	var all []result.Point
 	for _, p := range places {
-		for _, p.Strategy = range strategies {
+		for _, p.Strategy = range strategies { // sets it in p
 			all = append(all, p)
 		}
 	}

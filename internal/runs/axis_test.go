@@ -11,6 +11,8 @@ import (
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
+// TestParseAxes: values before two dots are continued by their ratio or their difference, and
+// what cannot be read is refused with the reason.
 func TestParseAxes(t *testing.T) {
 	for text, want := range map[string][]float64{
 		"clients=5":              {5},
@@ -36,6 +38,7 @@ func TestParseAxes(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", text, axes, err, want)
 		}
 	}
+
 	for want, texts := range map[string][]string{
 		"want one or two": {},
 		"NAME=VALUES":     {"clients"},
@@ -66,11 +69,13 @@ func FuzzParseAxes(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		axes, err := runs.ParseAxes([]string{text})
 		if err != nil {
 			return
 		}
+
 		axis := axes[0]
 		var words []string
 		for i, v := range axis.Values {
@@ -83,13 +88,16 @@ func FuzzParseAxes(f *testing.F) {
 			}
 			words = append(words, word)
 		}
+
 		if len(words) == 0 || len(words) > runs.MostPoints {
 			t.Fatalf("%q has %d values", text, len(words))
 		}
+
 		again, err := runs.ParseAxes([]string{string(axis.Name) + "=" + strings.Join(words, ",")})
 		if err != nil || !slices.Equal(again[0].Values, axis.Values) {
 			t.Fatalf("%q is %v, and written out %v, %v", text, axis.Values, again, err)
 		}
+
 		if points := runs.Expand(result.Point{}, []string{"fine", "lua"}, axes); len(points) != 2*len(axis.Values) {
 			t.Fatalf("%q has %d points", text, len(points))
 		}

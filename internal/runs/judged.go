@@ -46,6 +46,7 @@ func JudgedMetrics() (all []JudgedMetric) {
 		{short: "reached/s", name: "reached_per_second", higherBetter: true},
 		{short: "late", name: "late_share"},
 	} {
+		// Each name is one of Metrics: without it this would panic.
 		of := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == j.name })
 		all = append(all, JudgedMetric{Metric: metrics[of], Short: j.short, HigherBetter: j.higherBetter})
 	}

@@ -106,6 +106,8 @@ func purchaseMetrics() []Metric {
 		},
 		{
 			Name: "retries_per_purchase", Heading: "retries/purchase", Table: Main,
+			// Retries are of orders that began in the measured time, as WaitMS is. Bought counts
+			// purchases that ended in it.
 			Of: func(r *row) float64 { return ratio(reported(r, r.Retries), float64(r.WaitMS.Count)) },
 		},
 	}
@@ -117,6 +119,7 @@ func orderMetrics() []Metric {
 	return []Metric{
 		{
 			Name: "given_up_share", Heading: "given up", Unit: Percent, Table: Main,
+			// Of orders that began in the measured time, each followed to its end.
 			Of: func(r *row) float64 {
 				return ratio(float64(r.ContendedOrders()), float64(r.WaitMS.Count+r.GivenUpMS.Count))
 			},
@@ -192,7 +195,8 @@ func lockMetrics() []Metric {
 	}
 }
 
-// usageMetrics say what the server, the clients and the machine used.
+// usageMetrics say what the server, the clients and the machine used between the two ends of the
+// measured time. So they are divided by its length, or by the purchases that ended in it.
 func usageMetrics() []Metric {
 	commands := func(r *row) *int64 { return r.Commands }
 	background := func(r *row) *result.Traffic { return r.Background }
@@ -294,7 +298,8 @@ type shown map[string]struct {
 	table   ReportTable
 }
 
-// latency makes the Metrics of a distribution: its parts, and how many times are in it.
+// latency makes the Metrics of a distribution: its parts, and how many times are in it. Those
+// that no table shows stand in the CSV alone. Without a time all but the count are NaN.
 func latency(name string, of func(*row) *result.Latency, in shown) []Metric {
 	var all []Metric
 	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {

@@ -17,9 +17,11 @@ func threeRounds() *runs.Run {
 	fine := result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5}}
 	r := &runs.Run{}
 	r.Manifest.Config = runs.Config{Points: []result.Point{watch, fine}, Trials: 4}
+
 	row := func(p result.Point, trial int, status string) {
 		r.Rows = append(r.Rows, result.Row{Point: p, Trial: trial, Status: status, Seconds: 2, Bought: int64(trial)})
 	}
+
 	row(fine, 1, stored.Complete)
 	row(watch, 1, stored.Complete)
 	row(watch, 2, stored.Complete)
@@ -50,7 +52,9 @@ func TestCompleteRounds(t *testing.T) {
 func TestGroups(t *testing.T) {
 	r := threeRounds()
 	r.Rows = append(r.Rows, result.Row{Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}}})
+	// Backwards, so that neither order is that of the rows.
 	slices.Reverse(r.Rows)
+
 	perSecond := runs.MetricByName("purchases_per_second")
 	var names []string
 	for _, g := range r.Groups() {
@@ -59,9 +63,11 @@ func TestGroups(t *testing.T) {
 			t.Errorf("the rates of watch are %v", g.Values(perSecond))
 		}
 	}
+
 	if want := []string{"watch 5x1", "fine 5x1 hold=0.5ms", "other 1x1"}; !slices.Equal(names, want) {
 		t.Errorf("groups %q, want %q", names, want)
 	}
+
 	c := r.Manifest.Config
 	strategies, places := c.Subjects(), c.Places()
 	if !slices.Equal(strategies, []string{"watch", "fine"}) || !slices.Equal(places, []string{"5x1", "5x1 hold=0.5ms"}) {
@@ -158,6 +164,7 @@ func TestSteadiness(t *testing.T) {
 		course []int64
 		want   float64
 	}{
+		// 1000 is the most, and stands for infinity: JSON has none.
 		{[]int64{100, 100, 100, 100}, 1}, {[]int64{100, 100, 50, 50}, 0.5}, {[]int64{0, 0, 200, 200}, 1000},
 		{[]int64{100, 50}, math.NaN()}, // too few to tell
 	} {
@@ -165,6 +172,7 @@ func TestSteadiness(t *testing.T) {
 		for _, n := range c.course {
 			r.Bought += n
 		}
+
 		got := r.Steadiness()
 		same := got == c.want || math.IsNaN(got) && math.IsNaN(c.want)
 		if !same {

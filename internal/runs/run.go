@@ -88,7 +88,8 @@ type Config struct {
 	Metrics    []string    `json:"metrics,omitempty"`
 	Thresholds []Threshold `json:"thresholds,omitempty"` // that rows must meet
 	Axes       []Axis      `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
-	Reproduces []string    `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	// For reproduce: the book's tables, "6-1", ..., or "jedis-2017" alone.
+	Reproduces []string `json:"reproduces,omitempty"`
 	// SLOMS is after how many ms an order of an open loop is late; 0: only those
 	// that bought nothing are.
 	SLOMS  float64 `json:"slo_ms,omitempty"`
@@ -145,7 +146,8 @@ func (g Group) Values(m Metric) []float64 {
 	return all
 }
 
-// Groups are the rows of each Point that has any, in the order of the plan.
+// Groups are the rows of each Point that has any, in the order of the plan. Points that the plan
+// lacks come last. No group is empty.
 func (r *Run) Groups() []Group {
 	byPoint := map[result.Point][]result.Row{}
 	points := slices.Clone(r.Manifest.Config.Points)
@@ -158,7 +160,7 @@ func (r *Run) Groups() []Group {
 	for _, p := range points {
 		rows, first := byPoint[p]
 		if first {
-			delete(byPoint, p)
+			delete(byPoint, p) // a point is in the list once for the plan, and once for each row
 			slices.SortStableFunc(rows, func(a, b result.Row) int { return cmp.Compare(a.Trial, b.Trial) })
 			all = append(all, Group{p, rows})
 		}
@@ -167,7 +169,8 @@ func (r *Run) Groups() []Group {
 }
 
 // CompleteRounds are the rows of the rounds in which each Point of the plan has a
-// complete row, in the order of rounds.
+// complete row, in the order of rounds. Rows are only counted: a run measures each Point of its
+// plan once a round and no other, and Read refuses a row that is there twice.
 func (r *Run) CompleteRounds() [][]result.Row {
 	byTrial := map[int][]result.Row{}
 	for _, row := range r.Rows {
@@ -175,6 +178,7 @@ func (r *Run) CompleteRounds() [][]result.Row {
 			byTrial[row.Trial] = append(byTrial[row.Trial], row)
 		}
 	}
+
 	var rounds [][]result.Row
 	for _, trial := range slices.Sorted(maps.Keys(byTrial)) {
 		if rows := byTrial[trial]; len(rows) == len(r.Manifest.Config.Points) {
@@ -221,7 +225,9 @@ func (r *Run) Write(w io.Writer) error { return stored.Encode(w, "result", r, ""
 func Read(r io.Reader) (*Run, error) {
 	var res Run
 	err := stored.Decode(r, &res, "marketsim run --out DIR")
-	// another schema may have fields that are unknown here
+
+	// Another schema may have fields that are unknown here. check then refuses the schema before
+	// it looks at what could not be read.
 	if err == nil || res.Schema != 0 && !isRead(res.Schema) {
 		err = res.check()
 	}
@@ -239,7 +245,8 @@ func isRead(schema int) bool { return schema >= oldestSchema && schema <= Schema
 // pair that is compared.
 const MostTrials = 100_000
 
-// check refuses what no marketsim has stored: a report would divide by it, or take hours.
+// check refuses what no marketsim has stored: a report would divide by it, or take hours. The
+// schema comes first, as Read relies on.
 func (r *Run) check() error {
 	if !isRead(r.Schema) {
 		return fmt.Errorf("schema %d; this marketsim reads schemas %d to %d: measure again, "+
@@ -297,7 +304,9 @@ func (m Manifest) has(server string) bool {
 	return slices.ContainsFunc(m.Servers, func(s Server) bool { return s.Name == server })
 }
 
-// checkRow refuses a row that no run has stored.
+// checkRow refuses a row that no run has stored. One load has one form, such as Markets 0 for
+// a single market, because points are compared with ==. A metric that the row lacks is NaN, and
+// passes.
 func checkRow(r *result.Row) error {
 	switch {
 	case r.Strategy == "":

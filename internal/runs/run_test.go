@@ -12,14 +12,19 @@ import (
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
+// TestReadResultRefuses: what marketsim would not have stored is refused, and the error says
+// why. What is only unusual is read.
 func TestReadResultRefuses(t *testing.T) {
 	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
+
 	of := func(change, to string) string {
 		return `{"schema":6,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
 	}
+
 	configured := func(config string) string {
 		return `{"schema":6,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
 	}
+
 	for text, want := range map[string]string{
 		"":                                       "it is empty; make it again with 'marketsim run --out DIR'",
 		"{":                                      "cut short; make it again with 'marketsim run --out DIR'",
@@ -67,10 +72,12 @@ func TestReadResultRefuses(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
+
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: %v counts as a lost connection", text, err)
 		}
 	}
+
 	for what, text := range map[string]string{
 		"one row at two rates": of("", strings.Replace(row, `"trial"`, `"rate":1000,"trial"`, 1)+","),
 		"an overdrawn market":  of(`}`, `,"audit":{"funds":-1}}`),

@@ -28,7 +28,8 @@ const (
 	mostValue  = 1e12
 )
 
-// ParseThreshold reads a threshold as it is typed: "p99<=5ms", "purchases/s>=0.95*first".
+// ParseThreshold reads a threshold as it is typed: "p99<=5ms", "purchases/s>=0.95*first". Stored
+// ones are read by it, too. A value may be 0, a factor may not.
 func ParseThreshold(text string) (t Threshold, err error) {
 	parts := thresholdParts.FindStringSubmatch(text)
 	if parts == nil {
@@ -66,7 +67,8 @@ func ParseThreshold(text string) (t Threshold, err error) {
 	return t, nil
 }
 
-// value reads a value of the metric with its unit.
+// value reads a value of the metric with its unit. A percentage stays one, as it is typed: Limit
+// makes a share of it.
 func (m JudgedMetric) value(text string) (float64, error) {
 	switch m.Unit {
 	case Milliseconds, Microseconds: // any unit of time can be typed
@@ -135,7 +137,8 @@ func (t Threshold) Limit() float64 {
 	return t.Value
 }
 
-// String is the threshold as it is typed.
+// String is the threshold as it is typed. JSON holds it in this form, so ParseThreshold must
+// read it as the same threshold.
 func (t Threshold) String() string {
 	m := t.Judged()
 	text := m.Short + "<="

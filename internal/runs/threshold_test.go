@@ -7,6 +7,8 @@ import (
 	"github.com/marketsim/marketsim/internal/runs"
 )
 
+// TestParseThreshold: a limit is read with the unit of its metric, or as a factor of the
+// first strategy's value. An error says what is wrong, or what to type.
 func TestParseThreshold(t *testing.T) {
 	for text, want := range map[string]runs.Threshold{
 		"p99<=5ms":                     {Metric: "wait_ms_p99", Value: 5},
@@ -29,6 +31,7 @@ func TestParseThreshold(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
+
 	share, _ := runs.ParseThreshold("late<=1%")
 	if share.Limit() != 0.01 || share.String() != "late<=1%" {
 		t.Errorf("%v of %s", share.Limit(), share)
@@ -73,15 +76,18 @@ func FuzzParseThreshold(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := runs.ParseThreshold(text)
 		if err != nil {
 			return
 		}
+
 		again, err := runs.ParseThreshold(got.String())
 		if err != nil || again != got || again.String() != got.String() {
 			t.Fatalf("%q is %+v, and written out %q: %+v, %v", text, got, got, again, err)
 		}
+
 		if limit := got.Limit(); !(limit >= 0 && limit <= 1e12) {
 			t.Fatalf("%q has the limit %v", text, limit)
 		}

@@ -53,7 +53,7 @@ type driver struct {
 	Options
 	ctx context.Context
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows while worlds play, see sideBySide
 	result Summary    // so far
 	walk   *walk
 	stale  bool // what worlds offer has changed since the walk began
@@ -80,6 +80,9 @@ func (d *driver) run() error {
 			return err
 		}
 	}
+
+	// The search comes here if nothing has ended it early. A choice that was lost has left out
+	// schedules.
 	d.result.Complete = !d.walk.bounded && d.result.Lost == 0
 	return nil
 }
@@ -102,6 +105,7 @@ func (d *driver) preempt(faults int) (ended bool, err error) {
 		if d.result.Stopped != "" || len(d.result.Found) > 0 && !d.Bounds.Exhaustive {
 			return true, nil
 		}
+		// The next pass replaces a stale walk, so that it does not matter what this one has left.
 		if !d.stale && d.walk.isEmpty(faults) {
 			break
 		}
@@ -110,7 +114,8 @@ func (d *driver) preempt(faults int) (ended bool, err error) {
 }
 
 // pass goes through the schedules up to those of some cost. If what worlds offer has
-// changed, the next pass plays all again; if it was wrong, this one does.
+// changed, the next pass plays all again; if it was wrong, this one does. Relearn never reports
+// wrong without changed: so what is played again has a new walk.
 func (d *driver) pass(level cost) error {
 	d.result.Preemptions = level.preemptions
 	d.result.Faults = level.faults
@@ -120,6 +125,7 @@ func (d *driver) pass(level cost) error {
 		}
 		d.sideBySide(level)
 
+		// After an error, too: the summary that is returned with it has these numbers.
 		tooMuchChance := d.count(level)
 		if d.err == nil {
 			d.err = tooMuchChance
@@ -181,11 +187,13 @@ func (d *driver) tell(level cost) {
 	d.Progress(d.result)
 }
 
-// stopped says why the search ends before its bounds; empty: it does not.
+// stopped says why the search ends before its bounds; empty: it does not. A
+// Bounds.Schedules of 0 is any number. Their count may pass the bound: a level takes in those
+// of lower cost all at once.
 func (d *driver) stopped(level cost) string {
 	ended := d.ctx.Err()
 	switch {
-	case d.walk.within(level).schedules == d.Bounds.Schedules:
+	case d.Bounds.Schedules > 0 && d.walk.within(level).schedules >= d.Bounds.Schedules:
 		return fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
 	case d.isBeyond(level):
 		return OutOfTime
@@ -250,6 +258,8 @@ func (d *driver) play(w World, b branch) error {
 
 		// What does not return is played again: with what the world has learned meanwhile, or
 		// since only chance, or a slow machine, may have kept it from its point.
+		// A run that ErrHeldUp or ErrAgain has ended takes back the states of its new points. One
+		// that has missed its point has noted none, see choose.
 		switch {
 		case errors.Is(err, ErrHeldUp) && len(b.nodes) > 0:
 			d.walk.states.forget(&r.record, len(b.nodes), b.cost)
@@ -267,7 +277,8 @@ func (d *driver) play(w World, b branch) error {
 	}
 }
 
-// playOnce plays a run, and notes its harms: a harm is one, whichever way led to it.
+// playOnce plays a run, and notes its harms: a harm is one, whichever way led to it. A run that
+// ErrMerged has ended was played, and is no error.
 func (d *driver) playOnce(w World, r *run) (Played, error) {
 	played, err := d.unlocked(func() (Played, error) {
 		return w.Play(r.choose)

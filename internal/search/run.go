@@ -32,7 +32,8 @@ func newRun(d *driver, b branch) *run {
 
 // choose is the next Choice: that of the path, and after its end the first. At each point
 // of the path the options and the requests must be the same as before, at whatever time;
-// if they are not, only first choices follow.
+// if they are not, only first choices follow. A world calls it while it plays, when the driver
+// is not locked.
 func (r *run) choose(p ChoicePoint) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,6 +46,8 @@ func (r *run) choose(p ChoicePoint) (Choice, error) {
 		return options[0], nil
 	}
 
+	// After the path first choices follow. The points of a schedule beside its twin are the
+	// twin's, and are not counted.
 	if depth >= len(r.path) {
 		if err := r.addPoint(p); err != nil || r.twin != nil {
 			return options[0], err
@@ -73,7 +76,8 @@ func (r *run) addPoint(p ChoicePoint) error {
 	known := &r.walk.states
 
 	// Either it goes on beside its twin already, or it would end here and goes on only to be
-	// compared with one, or the point is a new one of its own.
+	// compared with one, or the point is a new one of its own. Then covers has noted its state,
+	// if it has one: see forget.
 	switch {
 	case r.twin != nil:
 		r.beside++

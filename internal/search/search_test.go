@@ -135,6 +135,7 @@ func TestRetries(t *testing.T) {
 			return play > 1 && play <= 1+misses
 		}
 	}
+
 	for name, c := range map[string]struct {
 		world letters
 		lost  bool
@@ -189,6 +190,7 @@ func TestAgain(t *testing.T) {
 		testkit.Succeeds(t, err)
 		return r
 	}
+
 	once := merges(nil)
 	again := merges(func(play int) bool { return play%2 == 1 })
 	if once.Merged == 0 || !reflect.DeepEqual(once, again) {

@@ -69,7 +69,8 @@ func (f *follower) choose(p ChoicePoint) (Choice, error) {
 }
 
 // Replay has a world play the steps of a token. The harm that it returns is empty if they
-// do none.
+// do none. If steps are left when the clients have ended, it returns what was played together
+// with ErrToken.
 func Replay(p Program, w World, steps []string) (f Found, err error) {
 	token := &follower{steps: steps}
 	played, err := w.Play(token.choose)

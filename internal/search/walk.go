@@ -163,7 +163,8 @@ func (w *walk) played(b branch, r *record) {
 	w.states.keep(r)
 
 	// Up to where it branched off it went as an earlier schedule, which has added the branches
-	// there. The first option of each node is the schedule itself.
+	// there. The first option of each node is the schedule itself. The branches share its nodes,
+	// which newRun copies.
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
 			next := b.cost.with(c)
@@ -255,12 +256,16 @@ func (c *chance) add(other chance) {
 	c.example = cmp.Or(c.example, other.example)
 }
 
-// lose gives up a branch. An error says that this happens so often that it is no chance.
+// lose gives up a branch, which is not the first schedule: that has no point to miss. An error
+// says that this happens so often that it is no chance: it ends a search at once, while
+// tooOften, which is stricter, decides when a bound has been reached.
 func (w *walk) lose(b branch, differs, hint string) error {
 	depth := len(b.nodes) - 1
 	c := &w.tally(b.cost).chance
 	c.example = fmt.Sprintf("at step %d of %d, %s: %s",
 		depth+1, len(b.nodes), b.nodes[depth].options[b.last], differs)
+
+	// All branches at a node share it: a point counts once, however many are lost there.
 	if last := &b.nodes[depth]; !last.lost {
 		last.lost = true
 		c.at(depth).lost++

@@ -48,6 +48,7 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 }
 
 func startCluster(ctx context.Context, cli string) (*Cluster, error) {
+	// Half of the time for a start, because StartCluster may call twice.
 	ctx, cancel := context.WithTimeout(ctx, startTimeout/2)
 	defer cancel()
 
@@ -88,6 +89,8 @@ func (c *Cluster) join(ctx context.Context, cli string) error {
 	return c.AwaitReady(ctx)
 }
 
+// clusterReady is nil if a node serves and its data is replicated: a replica has the link to
+// its master, a master its one replica.
 func clusterReady(ctx context.Context, conn *redisconn.Conn) error {
 	info, err := conn.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -123,7 +126,8 @@ func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	return 0, fmt.Errorf("no node is the master of key %q", key)
 }
 
-// ReplicaOf returns which node is the replica of master i.
+// ReplicaOf returns which node is the replica of master i: the first that names its port. All
+// nodes are on 127.0.0.1, so that a port is enough.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
 	for n := range c.Redises {

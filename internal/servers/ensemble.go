@@ -62,6 +62,7 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 		return nil, err
 	}
 
+	// It may start several times, on other ports, each time with an Ensemble of its own.
 	err = process.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
 		e = &Ensemble{product: p}
 		if err := e.start(ctx, program, ports); err != nil {
@@ -75,6 +76,8 @@ func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err erro
 	return e, nil
 }
 
+// start configures the members, then starts them. After an error those in e.Members are to be
+// closed: they may have folders and processes.
 func (e *Ensemble) start(ctx context.Context, program string, ports []string) error {
 	for i := range len(ports) / e.product.ports {
 		m := &Node{
@@ -83,7 +86,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 		}
 		m.Ready = func(ctx context.Context, _ int) error {
 			s, err := e.product.ask(ctx, m.addr)
-			if i == 0 && err == nil {
+			if i == 0 && err == nil { // one writes: all are asked at the same time
 				e.Version = s.version
 			}
 			return err
@@ -287,6 +290,9 @@ func configureZooKeeper(m *Node, i int, ports []string) error {
 // names no mode.
 var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
 
+// askZooKeeper asks a server for its mode and version. The server closes the connection after
+// its answer. One whose user forbids the question counts as one that serves: it gets a zero
+// status without an error.
 func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -56,6 +56,7 @@ func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, err
 		}
 	}
 
+	// In this order: the old master sends clients to the new one as soon as it migrates.
 	err = m.do(ctx, to, "cluster", "setslot", m.slot, "importing", m.ids[from]).Err()
 	if err == nil {
 		err = m.do(ctx, from, "cluster", "setslot", m.slot, "migrating", m.ids[to]).Err()

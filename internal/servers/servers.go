@@ -200,7 +200,8 @@ type group struct {
 	try     func(ctx context.Context, i int) error // whether a lock can be kept on server i
 }
 
-// usersOwn are the groups that were not started for the locks.
+// usersOwn are the groups that were not started for the locks. One that no lock needs has
+// no servers, and Preflight passes it.
 func (l *Locks) usersOwn() (groups []group) {
 	if l.PrivateMasters == nil {
 		groups = append(groups, group{"redlock", len(l.Masters), func(ctx context.Context, i int) error {

@@ -56,6 +56,7 @@ func TestDamagedName(t *testing.T) {
 		Bought  int   `json:"bought"`
 		Rows    []row `json:"rows"`
 	}
+
 	for _, name := range regexp.MustCompile(`"\w+":`).FindAllStringIndex(text, -1) {
 		for i := name[0]; i < name[1]; i++ {
 			for bit := range 8 {
@@ -78,11 +79,13 @@ func TestOpen(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 3<<20), 0o666); err != nil {
 		t.Fatal(err)
 	}
+
 	f, err := stored.Open(path, 3<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
+
 	for name, want := range map[string]string{path: "run.json is larger than 2 MiB", dir: dir + " is not a file"} {
 		_, err := stored.Open(name, 2<<20)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -112,6 +112,7 @@ func listing(o market.Order) market.Listing {
 // sequenceMatchesReference compares random operations of two workers in turn, and
 // their end, with the reference.
 func sequenceMatchesReference(f *fixture) {
+	// An audit follows other checks. Here the end of each sequence is compared instead.
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
 	f.remove() // each sequence begins with a market of its own
 
@@ -169,9 +170,12 @@ func (f *fixture) meet(m meeting) {
 // meetAt holds the first order at one point. It reports false if it did not come there.
 func (f *fixture) meetAt(h *HeldRequest, m meeting) bool {
 	f.Helper()
+	// The orders come first: they may begin a new market, to whose ledgers those of the workers
+	// are added.
 	both := m.orders()
+
 	waiting := step.Hold(step.Waiting)
-	waiting.Open()
+	waiting.Open() // it holds nobody, and only tells
 	first := f.open(nil, f.NewProxies())
 	second := f.worker(waiting.Observe)
 
@@ -188,6 +192,7 @@ func (f *fixture) meetAt(h *HeldRequest, m meeting) bool {
 		return first.trade(ctx, both[0])
 	})
 	if !f.AwaitHold(held, h) {
+		f.AwaitEnd(held, opTimeout, "an order that was not held")
 		f.applied(held.Err)
 		return false
 	}
@@ -362,6 +367,7 @@ func cancellationAtAnyStep(f *fixture) {
 	second := f.worker(nil)
 	held := false
 	for i, at := range allSteps {
+		// Each step has two items: one whose order is cancelled, and one to trade afterwards.
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
@@ -373,7 +379,7 @@ func cancellationAtAnyStep(f *fixture) {
 		c.Cancel()
 		f.AwaitEnd(c, f.prompt, "an operation whose context had ended")
 		err := c.Err
-		gate.Open()
+		gate.Open() // the first worker trades once more below
 		first.leftNothing("an order cancelled at the step " + string(at))
 
 		again := second.trade(f.Ctx, order)

@@ -51,6 +51,9 @@ func newFixture(s *Fixture, server *backend.Server, factory PurchaserFactory) *f
 	f.must(err)
 	f.conn, err = server.Dialer(f.keys.Prefix()).Dial(f.Ctx)
 	f.must(err)
+
+	// Cleanups run last first: of the workers, which are opened later, of the market, and then of
+	// the connection that the audit needs.
 	f.Cleanup(func() { _ = f.conn.Close() }) // a test may have closed it
 	f.seed(opening)
 	f.Cleanup(f.close)
@@ -65,6 +68,8 @@ func (f *fixture) must(err error) {
 	}
 }
 
+// seed begins a market. Workers that were opened before trade in it, too, but their ledgers are
+// not audited with it.
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
 	f.opening = o
@@ -81,7 +86,8 @@ func (f *fixture) mint(owner market.UserID) market.ItemID {
 	return first
 }
 
-// close audits the market, whose workers are done, and removes it.
+// close audits the market, whose workers are done, and removes it. If the check has removed it
+// already, it does nothing.
 func (f *fixture) close() {
 	f.Helper()
 	if !f.seeded {
@@ -101,7 +107,7 @@ func (f *fixture) close() {
 // remove deletes the market and whatever else is under its prefix, which should be nothing.
 func (f *fixture) remove() {
 	f.Helper()
-	f.seeded = false
+	f.seeded = false // whatever follows: close does not try again
 	made, err := marketstore.ReadNote(f.Ctx, f.conn, f.keys)
 	if err == nil {
 		locks := slices.Values[[]string](nil)
@@ -148,6 +154,7 @@ func (f *fixture) onlyTheMarket() {
 		own = append(own, f.keys.User(id), f.keys.Inventory(id))
 	}
 	for _, key := range f.present() {
+		// expires is asked last: it may wait for as long as a lease.
 		lasts := f.factory.Lasting != nil && f.factory.Lasting(key)
 		if !slices.Contains(own, key) && !lasts && !f.marks(key) && !f.expires(key) {
 			f.Errorf("%s was left behind", key)
@@ -168,7 +175,7 @@ func (f *fixture) expires(key string) bool {
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
-	// If it ends, so does the next request.
+	// If f.Ctx ends meanwhile, the next request fails, and what it returns is not noKey.
 	_ = locking.Sleep(f.Ctx, max(0, left)+time.Millisecond, nil)
 	return f.conn.PTTL(f.Ctx, key).Val() == noKey
 }

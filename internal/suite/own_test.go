@@ -28,6 +28,7 @@ func purchaseOver(
 		if err != nil {
 			return nil, nil, err
 		}
+
 		o.Dialer = w.Dial
 		rdb := redis.NewClient(&o)
 		p := spoiled{Purchaser: lists, spoiler: spoiler{rdb, w.Keys}}

@@ -58,7 +58,8 @@ func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
 
 // Markets are the programs that every purchaser is explored with: those of two
 // clients with short leases, and with long ones, because each alone shows half
-// of what a late request does.
+// of what a late request does. Their names are in tokens, and BrokenPromise knows
+// one-account by its name.
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
 	lists := ordered("Seller", 0, 1)
@@ -85,6 +86,7 @@ func Markets() []Market {
 		{Name: "three-buyers", Funds: 100, Listed: 1, Traders: []Trader{alice, bob, carol}},
 	}
 
+	// The range is over those above: what the loop appends is complete.
 	for i := range all {
 		all[i].Lease = explore.Lease
 		all[i].Reply = explore.Reply

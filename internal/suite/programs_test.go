@@ -34,6 +34,7 @@ func TestBrokenPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if broken := m.BrokenPromise(spec, explore.Found{Struck: c.struck}); (broken != "") != c.broken {
 			t.Errorf("%s in %s under %q breaks %q", c.spec, m.Name, c.struck, broken)
 		}

@@ -48,7 +48,7 @@ func (p *Proxies) Through(addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	proxy.Record()
+	proxy.Record() // so that Arm can tell whether the worker has said anything
 	p.addrs = append(p.addrs, addr)
 	p.all = append(p.all, proxy)
 	return proxy.Addr(), nil
@@ -109,6 +109,7 @@ func (h *HeldRequest) Arm(p *Proxies) bool {
 		return false
 	}
 
+	// Recorded from here on, since String counts its requests as the trap does.
 	h.before = spoken[h.server]
 	h.before.Record()
 	h.trap = h.before.Hold(wire.Match{Nth: h.nth})
@@ -130,7 +131,8 @@ func (h *HeldRequest) Open() {
 	h.proxies.Each((*wire.Proxy).Heal)
 }
 
-// String says between which requests the worker was held.
+// String says between which requests the worker was held. Before it
+// was, its request has no name yet.
 func (h *HeldRequest) String() string {
 	sent := h.before.Commands()
 	name := func(n int) string {
@@ -142,8 +144,8 @@ func (h *HeldRequest) String() string {
 	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
 }
 
-// HoldAtEach holds an operation before each request to each server. A try returns false
-// if the operation did not come to the request; it is made once more, because a busy
+// HoldAtEach holds an operation before each request to each server. A try arms h, and returns
+// false if the operation did not come to the request; it is made once more, because a busy
 // machine may be the cause. The check is unchecked if no operation came to any in several
 // rounds: a client of several servers, such as etcd's, may use another one each time.
 func (f *Fixture) HoldAtEach(operation string, try func(h *HeldRequest) bool) {

@@ -77,6 +77,7 @@ func (s Suite[F]) Run(t *testing.T) map[string]Result {
 func (s Suite[F]) RunOne(t testing.TB, c Check[F], done func(Result)) {
 	t.Helper()
 	f := New(t, s.Patience)
+	// Cleanups run last first: all that c registers have run when this one does.
 	t.Cleanup(func() {
 		if t.Skipped() && f.missing == "" && !f.needless {
 			f.missing = "a hook skipped it"

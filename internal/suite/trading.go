@@ -223,6 +223,7 @@ func (m Market) Audit(
 		return notAudited(err)
 	}
 
+	// The first ledger is of what Seed has put there.
 	var first market.Ledger
 	first.Minted(1, seller, nil)
 	for _, l := range m.listed() {

@@ -13,7 +13,8 @@ import (
 )
 
 // DialFails dials and checks the error's kind, its advice, and that it came soon: after 4
-// seconds at most on a machine that does nothing else.
+// seconds at most on a machine that does nothing else. If says is empty, Dial has to
+// succeed. With nil for is, the error may be of any kind.
 func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 	t.Helper()
 	start := time.Now()
@@ -39,8 +40,8 @@ func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 	}
 }
 
-// FakeRedis answers each command by its name with a reply in Redis's protocol, PING with
-// PONG, and any other with an error.
+// FakeRedis answers each command with a reply in Redis's protocol, PING with PONG, and any
+// other with an error. A reply's key is the whole command in lower case, such as "hello 3".
 func FakeRedis(t testing.TB, replies map[string]string) redisconn.Target {
 	t.Helper()
 	s := Must(server.NewServer("127.0.0.1:0"))(t)

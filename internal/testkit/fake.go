@@ -10,19 +10,28 @@ import (
 )
 
 // Try runs f as a test that may fail, in a goroutine of its own, and then its cleanups. It
-// returns what that failed with; empty: it passed.
+// returns what that failed with; empty: it passed, or was skipped. If f asks by [Require] for what
+// is not there, t is skipped.
 func Try(t testing.TB, f func(t testing.TB)) (messages string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	fake := &fakeTB{TB: t, ctx: ctx}
 	untilExit(func() { f(fake) })
+
+	// As package testing does: the context ends before the cleanups, which may add others.
 	cancel()
 	for last := fake.lastCleanup(); last != nil; last = fake.lastCleanup() {
 		untilExit(last)
 	}
 
 	fake.mu.Lock()
-	defer fake.mu.Unlock()
-	return strings.Join(fake.errors, "\n")
+	missing := fake.missing
+	messages = strings.Join(fake.errors, "\n")
+	fake.mu.Unlock()
+
+	if missing != "" && messages == "" {
+		t.Skip(missing)
+	}
+	return messages
 }
 
 // untilExit runs what may end its goroutine, as FailNow does.
@@ -40,6 +49,7 @@ type fakeTB struct {
 	mu       sync.Mutex
 	errors   []string
 	skipped  bool
+	missing  string // what the test needs and is not there
 	cleanups []func()
 }
 
@@ -77,11 +87,27 @@ func (f *fakeTB) FailNow() {
 	runtime.Goexit()
 }
 
-func (f *fakeTB) Skipped() bool { return f.skipped }
+func (f *fakeTB) Skipped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.skipped
+}
 
-func (f *fakeTB) Skip(...any) {
+func (f *fakeTB) Skip(...any) { f.SkipNow() }
+
+func (f *fakeTB) SkipNow() {
+	f.mu.Lock()
 	f.skipped = true
+	f.mu.Unlock()
 	runtime.Goexit()
+}
+
+// Skipf is what a test calls by Require: something is missing, and Try skips the real test.
+func (f *fakeTB) Skipf(format string, args ...any) {
+	f.mu.Lock()
+	f.missing = fmt.Sprintf(format, args...)
+	f.mu.Unlock()
+	f.SkipNow()
 }
 
 func (f *fakeTB) Error(args ...any) { f.Errorf("%s", fmt.Sprintln(args...)) }

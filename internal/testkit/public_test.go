@@ -31,6 +31,7 @@ func TestPublicLine(t *testing.T) {
 		if err != nil {
 			t.Fatalf("read the types of %s: %v", path, err)
 		}
+
 		scope := pkg.Scope()
 		for _, name := range scope.Names() {
 			if !token.IsExported(name) {
@@ -42,10 +43,13 @@ func TestPublicLine(t *testing.T) {
 			}
 		}
 	}
+
 	t.Logf("%d exported names in %d packages", names, len(public.paths))
 	if names > mostPublicNames {
 		t.Errorf("%d names are public, at most %d should be", names, mostPublicNames)
 	}
+
+	// A check that has seen only a few names has proved nothing.
 	if names < 100 {
 		t.Errorf("only %d names were found", names)
 	}
@@ -172,10 +176,12 @@ func TestHiddenTypes(t *testing.T) {
 	hidden := types.NewNamed(types.NewTypeName(0, types.NewPackage(moduleName+"/internal/wire", "wire"), "Gate", nil),
 		types.NewStruct(nil, nil), nil)
 	plain := types.Typ[types.String]
+
 	takes := func(parameter types.Type) types.Type {
 		variables := types.NewTuple(types.NewParam(0, nil, "", parameter))
 		return types.NewSignatureType(nil, nil, nil, variables, nil, false)
 	}
+
 	for _, c := range []struct {
 		is   types.Type
 		want bool

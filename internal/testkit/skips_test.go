@@ -81,10 +81,12 @@ func borrowed(f *ast.File) (found []token.Pos) {
 				if generic, is := fun.(*ast.IndexExpr); is {
 					fun = generic.X
 				}
+
 				of, _ := fun.(*ast.SelectorExpr)
 				if of == nil || len(n.Args) == 0 {
 					return true
 				}
+
 				in, _ := of.X.(*ast.Ident)
 				argument, _ := n.Args[0].(*ast.Ident)
 				skips := in != nil && slices.Contains(maySkip[in.Name], of.Sel.Name)
@@ -95,6 +97,7 @@ func borrowed(f *ast.File) (found []token.Pos) {
 			return true
 		})
 	}
+
 	look(f)
 	return found
 }

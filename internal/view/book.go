@@ -75,12 +75,12 @@ func WatchBesideLocks(run *runs.Run) *Table {
 		if g, found := groupOf(run, r); found {
 			for i, name := range []string{"retries_per_purchase", "purchases_per_second", "wait_ms_p99"} {
 				m := runs.MetricByName(name)
-				measured[i] = Number(compare.Median(g.Values(m)).Center, m.Unit)
+				measured[i] = Number(median(g, m, 0).Center, m.Unit)
 			}
 		}
 
 		load := count(r.Listers, "seller") + ", " + count(r.Buyers, "buyer")
-		perSecond := publishedAs(r.Bought)
+		perSecond := publishedAs(r.Bought) // in BookSeconds
 		perSecond.Value = math.Round(perSecond.Value / reference.BookSeconds)
 		t.Add(load, r.Locking,
 			measured[0], retriesPerPurchase(r).text(runs.Plain),
@@ -167,8 +167,8 @@ func bookBlocks(run *runs.Run) (blocks []Block) {
 	return blocks
 }
 
-// BookTable is the book's last table, as measured and as published; nil: the
-// run reproduces none of them.
+// BookTable is the book's last table, as measured and, a row below, as published; nil: the
+// run reproduces none of the tables.
 func BookTable(run *runs.Run) *Table {
 	source := reference.SourceOf(run)
 	if source == "" {
@@ -203,7 +203,8 @@ func counts(g runs.Group, run *runs.Run) (cells []string) {
 	return cells
 }
 
-// publishedSeconds is how long the rows were measured that a run reproduces.
+// publishedSeconds is how long the rows were measured that a run reproduces. It is asked
+// only of a run that reproduces some: of others BookTable is nil.
 func publishedSeconds(run *runs.Run) float64 {
 	rows := reference.RowsByMix(reference.SourceOf(run))
 	return float64(rows[0].Seconds)
@@ -218,6 +219,7 @@ func scale(r *result.Row, in float64) float64 {
 	return in / r.Seconds
 }
 
+// scaling says that counts are scaled, and to which time; nil: those of no row are.
 func scaling(run *runs.Run) []string {
 	in := publishedSeconds(run)
 	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r, in) != 1 }) {

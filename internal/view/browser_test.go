@@ -49,10 +49,12 @@ func browser(t *testing.T) context.Context {
 			break
 		}
 	}
+
 	if program == "" {
 		testkit.Require(t, "chromium",
 			"there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
 	}
+
 	options := chromedp.WithAllocatorOptions(chromedp.ExecPath(program), chromedp.NoSandbox)
 	ctx, cancel := chromedp.NewContext(context.Background(), options)
 	t.Cleanup(cancel)
@@ -89,6 +91,7 @@ func openPage(t *testing.T, browser context.Context, text string) *tab {
 // on shows the page on a screen of some width, in a color scheme.
 func (p *tab) on(width int64, scheme string) {
 	p.t.Helper()
+
 	inScheme := func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Media:    "screen",
@@ -96,10 +99,12 @@ func (p *tab) on(width int64, scheme string) {
 		})
 		return err
 	}
+
 	err := chromedp.Do(p.ctx, chromedp.EmulateViewport(width, 900), chromedp.Func(inScheme))
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	// until it is drawn
 	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
@@ -122,6 +127,7 @@ func (p *tab) hears(event any) {
 			said = "network: " + url
 		}
 	}
+
 	if said != "" {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -298,9 +304,11 @@ func testMap(t *testing.T, chromium context.Context) {
 		f.Scenarios = append(f.Scenarios, findings.ScenarioInfo{Name: name, Title: "It takes more"})
 		f.Subjects = append(f.Subjects, name)
 	}
+
 	var page bytes.Buffer
 	testkit.Succeeds(t, view.HTML(&page, view.Faults(f)))
 	p := openPage(t, chromium, page.String())
+
 	for _, width := range []int64{390, 1440} {
 		p.on(width, "light")
 		seen := ask[struct {
@@ -309,6 +317,8 @@ func testMap(t *testing.T, chromium context.Context) {
 			Colors, Width, Walls int
 			Links                []string
 		}](p, mapped)
+
+		// The head leads to 63 scenarios: the three of faults, and the 60 from above.
 		if seen.Signs != " –,awhile ~,bad ×,broken !,good ✓,never ∞" || seen.Colors != 6 || !seen.InSight ||
 			seen.Width > int(width)/2 || seen.Walls > 0 || len(seen.Links) != 63 ||
 			seen.Links[1] != "2. pause: A worker is paused for longer than its lease" {

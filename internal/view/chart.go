@@ -56,6 +56,7 @@ func (f Figure) drawDots(d *drawing) {
 		left += arrowLong // so that one does not reach into the labels
 	}
 
+	// On one ruler dots of different panels compare. Its label stands below the last panel.
 	shared := newRuler(f.X, values, left, right)
 	for i, p := range f.Panels {
 		x := shared
@@ -116,7 +117,7 @@ const (
 	arrowLong      = 18.0
 )
 
-// publishedKey says which sign is which, below the title.
+// publishedKey says which sign is which, below the title, and moves down what comes next.
 func (d *drawing) publishedKey(left float64) {
 	y := d.Height + 8
 	d.Marks = append(d.Marks, mark{"c0", left, y})
@@ -196,6 +197,7 @@ func (f Figure) drawLines(d *drawing) {
 		}
 	}
 
+	// Ticks are the same wherever a ruler lies: this one tells how much room their texts take.
 	left := 48.0
 	for _, t := range newRuler(f.Y, ys, 0, 1).marks() {
 		left = max(left, 16+letter*float64(len(ruler{Scale: f.Y}.text(t))))
@@ -208,7 +210,7 @@ func (f Figure) drawLines(d *drawing) {
 	for _, p := range f.Panels {
 		top := d.Height + panelHead
 		bottom := top + panelHeight
-		y := newRuler(f.Y, ys, bottom, top)
+		y := newRuler(f.Y, ys, bottom, top) // y grows downwards: low values are at the bottom
 		d.write("panel", "start", strings.TrimPrefix(p.Title+": "+f.Y.Label, ": "), 8, top-8)
 		x.below(d, top, bottom)
 		x.label(d, bottom)
@@ -225,8 +227,8 @@ func (f Figure) drawLines(d *drawing) {
 	}
 }
 
-// curve draws a line through the points of a curve that have a place, and returns the
-// height at which it ends.
+// curve draws a line through the points of a curve that have a place, passing over others, and
+// returns the height at which it ends. drawn is false if none has a place.
 func (d *drawing) curve(l Curve, look string, x, y ruler) (end float64, drawn bool) {
 	var points []float64
 	for i := range l.X {
@@ -240,6 +242,7 @@ func (d *drawing) curve(l Curve, look string, x, y ruler) (end float64, drawn bo
 
 	d.stroke("line "+look, points...)
 	end = points[len(points)-1]
+
 	if len(points)/2 > fewPoints {
 		return end, true
 	}

@@ -18,7 +18,7 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 		return nil
 	}
 
-	most := 1 + *run.Manifest.Config.Margin
+	most := 1 + *run.Manifest.Config.Margin // without a margin nothing is compared
 	what := "purchases/s"
 	better := ""
 	if !allOfPurchases(all) {
@@ -26,6 +26,7 @@ func comparisonBlocks(run *runs.Run, all []compare.Comparison) []Block {
 		better = " " + whichIsBetter(run.Manifest.Config.Judged())
 	}
 
+	// "purchases/s of a over those of b", or "the metric of a over the metric of b".
 	note := fmt.Sprintf("%s of a over %s of b, divided inside each round: the median and its interval "+
 		"(at %s, so that all hold at once with 95%%). No difference: from %s to %s.%s", what,
 		strings.Replace(what, "purchases/s", "those", 1), percent(all[0].Confidence), ratio(1/most), ratio(most), better)
@@ -80,7 +81,7 @@ func ComparisonTable(all []compare.Comparison) *Table {
 			Number(c.MedianA, c.Metric.Unit), Number(c.MedianB, c.Metric.Unit), fmt.Sprint(c.Rounds), again(c.Reason))
 	}
 
-	// The first columns name a pair, up to its a; without places and metrics there are fewer.
+	// The first columns name a pair, up to its a. That of metrics is left out if no row has one.
 	t = t.withoutIdleColumns("", none)
 	t.names = 3
 	if plain {
@@ -119,7 +120,7 @@ func times(c compare.Comparison) string {
 func sweepBlocks(run *runs.Run, all []compare.Comparison) []Block {
 	points := compare.Places(run, all)
 	if !slices.ContainsFunc(points, func(p compare.Place) bool { return len(p.Best) > 0 }) {
-		return nil // rounds are missing
+		return nil // it is no sweep, or rounds are missing
 	}
 
 	t := NewTable("point", "best", "worst", "worst/best", "interval").Wrapping("best")

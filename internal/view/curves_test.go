@@ -103,10 +103,12 @@ func TestCourse(t *testing.T) {
 		CourseSeconds: 2,
 		Course:        []int64{200, 300, 75}, // the last in 1.5 s
 	}}}
+
 	line := named(t, run, "course").Panels[0].Lines[0]
 	if fmt.Sprint(line.X, line.Y) != "[1 3 5] [100 150 50]" {
 		t.Errorf("the course is %v at %v", line.Y, line.X)
 	}
+
 	run.Rows[0].Seconds = 4.4
 	if line := named(t, run, "course").Panels[0].Lines[0]; len(line.Y) != 2 {
 		t.Errorf("with an end of 0.4 s the course is %v", line.Y)
@@ -123,6 +125,7 @@ func TestRetries(t *testing.T) {
 				r.Retries = 50 * r.WaitMS.Count
 			}
 		}
+
 		var out bytes.Buffer
 		testkit.Succeeds(t, SVG(&out, named(t, run, "retries")))
 		for _, want := range []string{">0<", "retries per purchase", "watch", "lua"} {
@@ -140,11 +143,13 @@ func TestTicksOfASweep(t *testing.T) {
 	if marks := fmt.Sprint(x.marks()); marks != "[{1 } {2 } {4 } {8 }]" {
 		t.Errorf("the ticks are %s", marks)
 	}
+
 	// Where most of what was asked for was not reached, round numbers stand there.
 	x = newRuler(f.X, []float64{10, 50}, 0, 500)
 	if len(x.marks()) < 2 {
 		t.Errorf("the ticks are %v", x.marks())
 	}
+
 	// Where two would stand in each other, one has a line without a number.
 	var d drawing
 	crowd := Scale{Ticks: []Tick{{At: 1000}, {At: 1001}, {At: 2000}}}
@@ -260,6 +265,7 @@ func TestKeys(t *testing.T) {
 	all := []key{{name: "a", y: 99}, {name: "b", y: 98}, {name: "c", y: 10}, {name: "d", y: 100}}
 	var d drawing
 	d.keys(all, 0, 0, 100)
+
 	names, last := "", -1.0
 	for _, text := range d.Texts {
 		names += text.Text
@@ -268,6 +274,7 @@ func TestKeys(t *testing.T) {
 		}
 		last = text.Y
 	}
+
 	if names != "cbad" {
 		t.Errorf("the order of the names is %s", names)
 	}

@@ -78,7 +78,8 @@ func (t *Table) add(cells ...Cell) {
 	t.Rows = append(t.Rows, row)
 }
 
-// tone sets the tone of a cell of the last row.
+// tone sets the tone of a cell of the last row. Columns are counted as they were added, so it
+// is called before some of them are left out.
 func (t *Table) tone(i int, tone Tone) { t.Rows[len(t.Rows)-1][i].Tone = tone }
 
 // Wrapping says which columns hold prose, which may be broken into lines.
@@ -92,7 +93,8 @@ func cells(texts ...string) []Cell {
 }
 
 // withoutIdleColumns leaves out the columns, except the first, in which every cell is one
-// of the idle texts.
+// of the idle texts. How many columns name rows stays as it was: whoever may leave one of
+// these out sets names afterwards, as ComparisonTable does.
 func (t *Table) withoutIdleColumns(idle ...string) *Table {
 	keep := []int{0}
 	for i := 1; i < len(t.Headings); i++ {
@@ -116,7 +118,8 @@ func (t *Table) pick(columns []int) *Table {
 	return picked
 }
 
-// each is the table with a function applied to all its texts.
+// each is the table with a function applied to all its texts. The prose names columns by their
+// headings, so it changes with these.
 func (t *Table) each(f func(string) string) *Table {
 	done := &Table{Headings: mapped(t.Headings, f), names: t.names, prose: mapped(t.prose, f)}
 	for _, filter := range t.Filters {
@@ -131,8 +134,8 @@ func (t *Table) each(f func(string) string) *Table {
 // copied is a table whose cells can be changed.
 func (t *Table) copied() *Table { return t.each(func(text string) string { return text }) }
 
-// each is the document with a function applied to all its texts, except those of figures, and
-// commands, which whoever makes a block has made safe to show.
+// each is the document with a function applied to all its texts, except those of figures, which
+// drawing.write makes safe to show, and commands, which whoever makes a block has made so.
 func (d *Doc) each(f func(string) string) *Doc {
 	done := &Doc{Title: f(d.Title), Facts: mapped(d.Facts, f), Findings: mapped(d.Findings, f)}
 	for _, b := range d.Blocks {

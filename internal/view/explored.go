@@ -122,6 +122,8 @@ func ExploredTable(all []findings.Exploration) *Table {
 		t.Add(e.Scheme, e.Program, of, e.Found(), e.WithinPreemptions(), fmt.Sprint(e.Faults), schedules)
 		t.tone(3, tone)
 	}
+
+	// A filter has a value for each row: the loop has added one for each search, in order.
 	t.Filters = exploredFilters(all)
 	return t.withoutIdleColumns("", "each kind")
 }
@@ -183,7 +185,8 @@ func schedule(e findings.Exploration) Figure {
 	return Figure{Name: e.Scheme, Title: title, Schedule: e.Diagram}
 }
 
-// scheduleBlock is a harm with its shortest schedule, as a table and as a picture.
+// scheduleBlock is a harm with its shortest schedule, which has a Diagram, as a table and as a
+// picture.
 func scheduleBlock(e findings.Exploration, again string) Block {
 	figure := schedule(e)
 	head, rows := e.Diagram.Cells()

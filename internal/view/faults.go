@@ -36,6 +36,8 @@ func Faults(f *findings.FaultTable) *Doc {
 		d.Blocks = append(d.Blocks, all)
 	}
 
+	// With Map the heading of column i links to block i: the table of all is block 0, and each
+	// scenario has a block, even if it was not reached, in the order of the columns.
 	for i, sc := range f.Scenarios {
 		b := Block{Heading: fmt.Sprintf("%d. %s: %s", i+1, sc.Name, sc.Title), Note: []string{"Not reached."}}
 		if found := f.Of(sc.Name); len(found) > 0 {
@@ -70,7 +72,7 @@ func harmFindings(f *findings.FaultTable) []string {
 	harms := 0
 	played := 0
 	for _, finding := range f.Findings {
-		if finding.Harm == "" {
+		if finding.Harm == "" { // nothing was observed, or the file is an old one
 			continue
 		}
 		played++
@@ -161,7 +163,8 @@ type sameFinding struct {
 	without []float64 // seconds without service, of each scheme
 }
 
-// shared joins the findings that differ in their scheme and its times only, the worst first.
+// shared joins the findings that differ in their scheme and its numbers only, the worst first.
+// They are compared with ==, so a field that each scheme has for itself is emptied before.
 func shared(found []findings.Finding) (all []sameFinding) {
 	for _, f := range found {
 		common := f
@@ -183,7 +186,7 @@ func shared(found []findings.Finding) (all []sameFinding) {
 }
 
 // scenarioTable is what a scenario did to the schemes, the worst first; those with
-// the same finding share a row.
+// the same finding share a row. found has one at least.
 func scenarioTable(found []findings.Finding) *Table {
 	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
 	rows := shared(found)
@@ -197,6 +200,7 @@ func scenarioTable(found []findings.Finding) *Table {
 			schemes = "all others"
 		}
 
+		// An extent of 0.0 is none: nothing of this was measured.
 		kept := string(row.KeptOut)
 		if leases := extent(row.leases); leases != "0.0" {
 			kept += " (" + leases + " leases)"

@@ -107,6 +107,7 @@ func (f *Figure) panel(title string) *Panel {
 }
 
 // oneOf is the first element for which a function is true, or fresh, which it then appends.
+// What is appended later may leave the pointer with an old copy.
 func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
 	i := slices.IndexFunc(*all, is)
 	if i < 0 {
@@ -116,7 +117,12 @@ func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
 	return &(*all)[i]
 }
 
+// add adds a point to a strategy's line. A value that is not known, as of a row in which nothing
+// was bought, has none.
 func (p *Panel) add(strategy string, x, y float64) {
+	if math.IsNaN(x) || math.IsNaN(y) {
+		return
+	}
 	name := again(strategy)
 	line := oneOf(&p.Lines, Curve{Label: name}, func(l Curve) bool { return l.Label == name })
 	line.X = append(line.X, x)
@@ -141,14 +147,14 @@ func swept(run *runs.Run) (rate, retries Figure) {
 	retries = Figure{Name: "retries", Title: retriesTitle, Note: retriesNote + ".", X: along}
 	retries.Y = Scale{Label: "retries per purchase", Log: true, Zero: true}
 	perPurchase := runs.MetricByName("retries_per_purchase")
-	for _, p := range compare.Places(run, nil) {
+	for _, p := range compare.Places(run, nil) { // without comparisons: no verdict is drawn
 		title := ""
 		if len(axes) > 1 {
 			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))
 		}
 		for _, g := range p.Groups {
 			rate.panel(title).add(g.Subject(), p.At[0], compare.Rate(g).Center)
-			retries.panel(title).add(g.Subject(), p.At[0], compare.Median(g.Values(perPurchase)).Center)
+			retries.panel(title).add(g.Subject(), p.At[0], median(g, perPurchase, 0).Center)
 		}
 	}
 	return rate, retries.unlessIdle()
@@ -206,7 +212,7 @@ func course(run *runs.Run) Figure {
 		}
 		v := compare.Median(rates).Center
 		f.panel(g.Place()).add(g.Subject(), middle(g, number), v)
-		least = min(least, max(v, 1))
+		least = min(least, max(v, 1)) // so that nothing is divided by 0
 		most = max(most, v)
 	})
 
@@ -241,7 +247,7 @@ func waits(run *runs.Run) Figure {
 		eachInterval(run, func(g runs.Group, number int) {
 			var values []float64
 			for _, r := range g.Rows {
-				all := percentile.of(r)
+				all := percentile.of(r) // none, in rows of older versions
 				if number < len(all) && number < len(r.Course) && r.Course[number] >= percentile.least {
 					values = append(values, all[number])
 				}
@@ -257,6 +263,7 @@ func waits(run *runs.Run) Figure {
 const leastForP99 = 100 // purchases, of which one takes longer than their p99
 
 // eachInterval calls do with each interval of each group that has any: a sweep stores none.
+// They are those of the group's first round: another one may have fewer.
 func eachInterval(run *runs.Run, do func(g runs.Group, number int)) {
 	for _, g := range measured(run) {
 		if g.Rows[0].CourseSeconds <= 0 {
@@ -286,6 +293,8 @@ func intervalRates(rows []result.Row, number int) (rates []float64) {
 	return rates
 }
 
+// rates shows, of each group of an open loop, its p99 over the rate that it reached, all in one
+// panel, with a line at the time after which an order is late. A closed loop adds no panel.
 func rates(run *runs.Run) Figure {
 	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
 	f.Note = "Medians of the rounds; latency counts from when an order was due."
@@ -298,7 +307,7 @@ func rates(run *runs.Run) Figure {
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.X.tick(g.Rate)
-			f.panel("").add(g.Subject(), compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
+			f.panel("").add(g.Subject(), median(g, reached, 0).Center, median(g, p99, 0).Center)
 		}
 	}
 	return f

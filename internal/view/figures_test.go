@@ -22,6 +22,7 @@ func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run 
 	margin := 0.05
 	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
 	run.Manifest.Config = runs.Config{Points: points, Trials: 6, Margin: &margin}
+
 	for trial := 1; trial <= 6; trial++ {
 		for _, p := range points {
 			perSecond := rate(p) * (1 + float64(trial)/100)
@@ -47,6 +48,7 @@ func pictured(points []result.Point, rate func(result.Point) float64) *runs.Run 
 					Count: int64(4 * perSecond),
 				},
 			}
+
 			if p.Rate > 0 {
 				row.Open = &result.OpenLoop{Due: int64(4 * p.Rate), Done: int64(4 * min(p.Rate, perSecond))}
 			}
@@ -76,16 +78,19 @@ func drawn(t *testing.T) map[string]*runs.Run {
 	t.Helper()
 	five := result.Point{Mix: result.Mix{Sellers: 5, Buyers: 5}}
 	fifty := result.Point{Mix: result.Mix{Sellers: 50, Buyers: 50}}
+
 	axes, err := runs.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	swept := pictured(runs.Expand(result.Point{}, three, axes), speed)
 	swept.Manifest.Config.Axes = axes
+
 	slow, fast := five, five
 	slow.Rate, fast.Rate = 1000, 5000
 	open := pictured(points(three, slow, fast), speed)
 	open.Manifest.Config.SLOMS = 10
+
 	return map[string]*runs.Run{
 		"compared": pictured(points(three, five, fifty), speed),
 		"swept":    swept,
@@ -108,6 +113,7 @@ func TestFigures(t *testing.T) {
 				t.Fatal(err)
 			}
 			texts := svgTexts(t, b.Bytes())
+
 			d := f.drawing()
 			for _, words := range d.Texts {
 				width := letter * float64(len(words.Text))
@@ -116,20 +122,25 @@ func TestFigures(t *testing.T) {
 					t.Errorf("the figure %s of the run %s cuts %q", f.Name, name, words.Text)
 				}
 			}
+
+			// Of other figures axis is "", which every text contains.
 			axis := map[string]string{"latency": "percentile of the waits"}[f.Name]
 			for _, strategy := range append(slices.Clone(three), axis) {
 				if !strings.Contains(texts, strategy) {
 					t.Errorf("the figure %s of the run %s does not name %s:\n%s", f.Name, name, strategy, texts)
 				}
 			}
+
 			if bytes.Contains(b.Bytes(), []byte("NaN")) || bytes.Contains(b.Bytes(), []byte("Inf")) {
 				t.Errorf("the figure %s of the run %s has a place that is none", f.Name, name)
 			}
 		}
+
 		if !slices.Equal(names, want) {
 			t.Errorf("the run %s has the figures %q, want %q", name, names, want)
 		}
 	}
+
 	if figures := Figures(&runs.Run{}); len(figures) > 0 {
 		t.Errorf("a run without rows has the figures %v", figures)
 	}
@@ -147,6 +158,7 @@ func svgTexts(t *testing.T, svg []byte) string {
 		case err != nil:
 			t.Fatalf("%v in %s", err, svg)
 		}
+
 		if data, ok := token.(xml.CharData); ok {
 			all = append(all, string(data))
 		}
@@ -161,14 +173,17 @@ func TestPlaces(t *testing.T) {
 		{Label: "b", Value: 100, Low: math.NaN(), High: math.NaN()},
 	}
 	f := Figure{X: Scale{Log: true, Mark: 1}, Panels: []Panel{{Dots: dots}}}
+
 	d := f.drawing()
 	if len(d.Marks) != 2 || d.Marks[0].X >= d.Marks[1].X || d.Marks[0].Y >= d.Marks[1].Y {
 		t.Fatalf("marks %v", d.Marks)
 	}
+
 	i := slices.IndexFunc(d.Paths, func(p path) bool { return p.Class == "interval c0" })
 	if at := fmt.Sprintf("L%v %v", d.Marks[1].X, d.Marks[0].Y); i < 0 || !strings.HasSuffix(d.Paths[i].D, at) {
 		t.Errorf("the interval of a does not end below b, at %s: %v", at, d.Paths)
 	}
+
 	x := newRuler(f.X, []float64{10, 1, 100}, 0, 100)
 	if low, middle, high := x.at(1), x.at(10), x.at(100); math.Abs(middle-(low+high)/2) > 1e-9 {
 		t.Errorf("on a logarithmic scale 10 stands at %v between %v and %v", middle, low, high)
@@ -185,11 +200,13 @@ func TestZero(t *testing.T) {
 	if !apart || marks[0].At != 0 || len(marks) < 3 {
 		t.Errorf("0 stands at %v, 0.01 at %v, 5 at %v; marks %v", r.at(0), r.at(0.01), r.at(5), marks)
 	}
+
 	for _, s := range []Scale{{Log: true}, {Log: true, Zero: true}} {
 		if r := newRuler(s, values[1:], 0, 100); r.zero || slices.Contains(r.marks(), Tick{}) {
 			t.Errorf("without a 0 it has the marks %v", r.marks())
 		}
 	}
+
 	if (Scale{Log: true}).drawable(0) {
 		t.Error("0 is drawable on a logarithmic scale")
 	}

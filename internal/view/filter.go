@@ -49,6 +49,8 @@ func filters(t *Table, id string) *filterForm {
 			continue
 		}
 
+		// filter.gohtml counts the same: its list n has the class f<n>, and the option of value
+		// i the value <i>. A row of that value has the class f<n>-<i>.
 		n := len(f.Lists)
 		f.Lists = append(f.Lists, list)
 		for i, value := range filter.Values {

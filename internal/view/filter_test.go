@@ -54,9 +54,11 @@ func TestFilters(t *testing.T) {
 			t.Errorf("the page does not hold %s", want)
 		}
 	}
+
 	if script := regexp.MustCompile(`(?i)<script|\son\w+=`).FindString(long); script != "" {
 		t.Errorf("the page holds %q", script)
 	}
+
 	if short := page(t, manySearches(2)); strings.Contains(short, "<form") {
 		t.Error("a table of six rows has filters")
 	}

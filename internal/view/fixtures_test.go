@@ -19,7 +19,9 @@ import (
 func row(p result.Point, trial int, perSecond float64) result.Row {
 	bought := int64(10 * perSecond)
 	mean := 1000 * float64(p.Mix.Buyers) / perSecond
+	// Seconds of CPU time: half a core, and 1.2 cores, for 10 s.
 	server, client := 0.5*10, 1.2*10
+
 	return result.Row{
 		Point:         p,
 		Trial:         trial,
@@ -54,12 +56,14 @@ func histogram(n int64) string {
 	if encoded, found := histograms.Load(n); found {
 		return encoded.(string)
 	}
+
 	waits := hdrhistogram.New(1, 60_000_000, 2)
 	for i := range n {
 		if err := waits.RecordValue(1000 + 10*(i%1000)); err != nil {
 			panic(err)
 		}
 	}
+
 	encoded, err := waits.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
 		panic(err)
@@ -86,6 +90,7 @@ func run(trials int, points []result.Point, perSecond func(point, trial int) flo
 		Started:       time.Date(2026, 11, 22, 15, 4, 0, 0, time.UTC),
 		Config:        runs.Config{Points: points, Trials: trials, DurationSeconds: 10, WarmupSeconds: 1},
 	}
+
 	for trial := 1; trial <= trials; trial++ {
 		for i, p := range points {
 			r.Rows = append(r.Rows, row(p, trial, perSecond(i, trial)))
@@ -209,6 +214,7 @@ func limited() *runs.Run {
 	r := run(9, points([]string{"fine", "lua"}, at(5, 5)), func(point, trial int) float64 {
 		return []float64{300, 600}[point] + 10*float64(trial%3)
 	})
+
 	for _, text := range []string{
 		"p99<=11ms", "avg-wait<=10ms", "purchases/s>=0.95*first", "purchases/s>=310", "late<=1%",
 	} {
@@ -231,9 +237,11 @@ func swept() *runs.Run {
 			places = append(places, p)
 		}
 	}
+
 	r := run(12, points([]string{"watch", "fine"}, places...), func(point, trial int) float64 {
 		return []float64{600, 300, 500, 250, 400, 400, 390, 390, 200, 500, 150, 450}[point] + float64(trial)
 	})
+
 	r.Manifest.Config.Margin = new(float64)
 	r.Manifest.Config.Axes = []runs.Axis{
 		{Name: runs.AxisClients, Values: []float64{2, 4, 8}},
@@ -250,9 +258,11 @@ func onMasters() *runs.Run {
 	r := run(9, points([]string{"lua"}, one, two, three), func(point, trial int) float64 {
 		return float64(1000*(point+1) + trial)
 	})
+
 	r.Manifest.Backend = "cluster"
 	r.Manifest.Config.Margin = new(0.05)
 	r.Manifest.Config.Axes = []runs.Axis{{Name: runs.AxisMarkets, Values: []float64{1, 2, 3}}}
+
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		for n := range int64(row.Markets) {
@@ -269,6 +279,7 @@ func onMasters() *runs.Run {
 			})
 		}
 	}
+
 	r.Rows[1].Masters[0].CPU = nil // it did not tell in one round
 	return r
 }
@@ -280,14 +291,17 @@ func open() *runs.Run {
 	slow.Rate, fast.Rate = 200, 1000
 	fast.Arrivals = result.ConstantArrivals
 	r := run(1, points([]string{"fine"}, slow, fast), func(point, _ int) float64 { return []float64{200, 600}[point] })
+
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.ServiceMS = result.Latency{Mean: 3, P50: 2.9, P90: 4, P99: 7.1, P999: 9, Max: 10, Count: row.Bought}
 		due := int64(10 * row.Rate)
 		row.Open = &result.OpenLoop{Due: due, Done: row.Bought, Backlog: due - row.Bought, Late: int64(30 * i)}
 	}
+
 	r.Rows[1].Open.LeftOver = 105
 	r.Rows[1].Warn(result.LeftOver, 105, "")
+
 	r.Manifest.Backend = "embedded"
 	r.Manifest.Server = "miniredis"
 	r.Manifest.Config.SLOMS = 50

@@ -17,7 +17,8 @@ import (
 )
 
 // CSV writes the rows of runs with every number in full, and nothing for what a row does
-// not have. Behind the [runs.Metrics] stands what came later, so that it moves no column.
+// not have. Behind the [runs.Metrics] stands what came later, so that it moves no column. The
+// names of columns and the values of a row are in the same order.
 func CSV(w io.Writer, named ...NamedRun) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",

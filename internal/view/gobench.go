@@ -28,6 +28,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	out := benchfmt.NewWriter(w)
 	better := benchfmt.UnitMetadataKey{Key: "better"}
 	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
+
 	for i := range run.Rows {
 		// benchstat passes over comments, and a person sees why a row is missing.
 		r := &run.Rows[i]
@@ -36,6 +37,7 @@ func Gobench(w io.Writer, run *runs.Run) error {
 			problem = "bought nothing"
 		}
 		if problem != "" {
+			// out keeps nothing back, so what is written past it stays in order.
 			_, failed := fmt.Fprintf(w, "# %s, trial %d, %s\n", printable(r.Name()), r.Trial, problem)
 			err = errors.Join(err, failed)
 			continue
@@ -51,7 +53,8 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	return err
 }
 
-// benchmarkConfig says where a row was measured, as Go's benchmarks do.
+// benchmarkConfig says where a row was measured, as Go's benchmarks do. Without File the
+// writer would leave it out.
 func benchmarkConfig(m runs.Manifest, p result.Point) (config []benchfmt.Config) {
 	server, version := m.ServerOf(p)
 	goos, goarch, _ := strings.Cut(m.OS, "/")
@@ -80,7 +83,8 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 	return benchfmt.Name(name)
 }
 
-// BenchmarkName is that of a point below BenchmarkPurchase.
+// BenchmarkName is that of a point below BenchmarkPurchase: parts NAME=VALUE between slashes, by
+// which benchstat can group. The place "5x5 hot=1 at 1000/s" becomes mix=5x5/hot=1/rate=1000.
 func BenchmarkName(p result.Point) string {
 	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(printable(p.Strategy))
 	load := strings.NewReplacer("at ", "rate=", "/s", "").Replace(p.Place())

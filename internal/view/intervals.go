@@ -48,7 +48,7 @@ func Intervals(w io.Writer, run string, r result.Row, from int) error {
 		if !r.Began.IsZero() {
 			line.At = new(r.Began.Add(time.Duration((begins + length) * float64(time.Second))).Truncate(time.Millisecond))
 		}
-		if r.Course[i] > 0 && len(r.CourseP99MS) > i {
+		if r.Course[i] > 0 && min(len(r.CourseP50MS), len(r.CourseP99MS)) > i {
 			line.P50MS, line.P99MS = &r.CourseP50MS[i], &r.CourseP99MS[i]
 		}
 		if err := lines.Encode(line); err != nil {

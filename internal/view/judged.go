@@ -84,6 +84,8 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 	for _, e := range broken {
 		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s. %s (%s, in %s).", e.Broken, e.Shows, e.Harm, e.Program))
 	}
+	// The last place is for what is unchecked: of more than two broken promises the first alone
+	// is told in full.
 	if most := mostFindings - 1; len(all) > most {
 		rest := mapped(broken[most-1:], func(e findings.Exploration) string { return e.Broken })
 		all = append(all[:most-1], "BROKEN PROMISES: "+english.WordSeries(rest, "and")+", shown below.")
@@ -103,7 +105,8 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 	return all
 }
 
-// withoutBroken heads the report of a program that broke no promise.
+// withoutBroken heads the report of a program that broke no promise. untold: it does not notice
+// a loss, and has not promised to, which is what the state "not kept" says.
 func withoutBroken(r *findings.Explorations, unchecked []string, untold bool) string {
 	const loses = "a holder that had lost the lock was told that it had released it; few libraries promise to notice."
 
@@ -227,6 +230,7 @@ func judgedSchedules(r *findings.Explorations) (blocks []Block) {
 		known[key] = known[key] || e.Diagram != nil
 	}
 
+	// One of these may be the very schedule that is drawn for another harm.
 	others = slices.DeleteFunc(others, func(e findings.Exploration) bool { return joins(drawn, e) })
 	for _, s := range drawn {
 		blocks = append(blocks, s.block(r.Again(s.Exploration)))
@@ -297,7 +301,7 @@ func bounds(e findings.Exploration) []string {
 func shortestFirst(all []findings.Exploration) []findings.Exploration {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b findings.Exploration) int {
-		if (a.Broken == "") != (b.Broken == "") {
+		if (a.Broken == "") != (b.Broken == "") { // the empty one is the lesser, and comes last
 			return cmp.Compare(b.Broken, a.Broken)
 		}
 		return cmp.Compare(a.Preemptions+a.Faults, b.Preemptions+b.Faults)

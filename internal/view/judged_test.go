@@ -84,6 +84,7 @@ func TestEachScheduleIsDrawnOnce(t *testing.T) {
 func TestReplayIsOneSchedule(t *testing.T) {
 	still := judgedOf("lock", "", 0, "x5/a/lock/d1")
 	outlived := judgedOf("lock", verify.Outlived, 1, "x5/a/lock/d1")
+
 	for want, e := range map[string]findings.Exploration{
 		"One schedule was played, and did no harm this time.":                       still,
 		"One schedule was played, and breaks no promise: outlived its lease: both.": outlived,
@@ -93,6 +94,7 @@ func TestReplayIsOneSchedule(t *testing.T) {
 		if e.Harm == "" && (strings.Contains(notes, "shortest") || d.Blocks[0].Heading != "lock: no harm") {
 			t.Errorf("%s: %s: it is told as one that does harm", d.Blocks[0].Heading, notes)
 		}
+
 		if d.Title != "Played again: lock.py" || d.Findings[0] != want || len(d.Blocks) != 1 {
 			t.Errorf("%s: %q, and %d blocks; want %q", d.Title, d.Findings, len(d.Blocks), want)
 		}
@@ -136,6 +138,7 @@ func TestUncheckedPromisesStandFirst(t *testing.T) {
 		if !strings.HasPrefix(strings.Join(d.Findings, " "), want) {
 			t.Errorf("%+v: %q, want %q", promises, d.Findings, want)
 		}
+
 		if len(d.Facts) != 2 || d.Facts[1] != r.Notes[0] {
 			t.Errorf("the facts are %q", d.Facts)
 		}

@@ -29,11 +29,13 @@ func withLong(long string) map[string]any {
 		set(r)
 		return r
 	}
+
 	found := func(set func(*findings.FaultTable)) any {
 		f := faults()
 		set(f)
 		return f
 	}
+
 	explored := func(set func(*findings.Exploration)) any {
 		diagram := schedule()
 		e := findings.Exploration{
@@ -47,6 +49,7 @@ func withLong(long string) map[string]any {
 		return &findings.Explorations{Searches: []findings.Exploration{e, other}}
 	}
 
+	// Events[2] of schedule has a reply, Events[3] is a pause, and Events[4] a command.
 	return map[string]any{
 		"strategy": run(func(r *runs.Run) {
 			r.Rows[0].Strategy = long

@@ -48,7 +48,7 @@ func mastersOf(g runs.Group) (all []result.Master) {
 }
 
 // masterMetrics are what the master at an address did a second: purchases, commands and
-// processor time. They are NaN for a row without it.
+// processor time, in the order of masterBlocks' headings. They are NaN for a row without it.
 func masterMetrics(address string) []runs.Metric {
 	of := func(unit runs.Unit, number func(m result.Master) float64) runs.Metric {
 		return runs.Metric{Unit: unit, Of: func(r *result.Row) float64 {

@@ -56,7 +56,8 @@ func latencies(run *runs.Run) Figure {
 	return f
 }
 
-// oneIn are the percentiles that are drawn, see latencies.
+// oneIn are the percentiles that are drawn, see latencies. 10, 100 and 1000 are among them
+// exactly: under these numbers percentiles has what a row without a histogram tells.
 func oneIn() []float64 {
 	const aDecade, decades = 16, 4
 	all := []float64{2} // the median

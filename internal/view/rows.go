@@ -197,7 +197,8 @@ func notes(run *runs.Run) (texts []string) {
 	return texts
 }
 
-// row adds what is wrong or strange about a row.
+// row adds what is wrong or strange about a row. Rows share a remark whose words are the same,
+// numbers included. Values of warnings are kept beside the words, and may differ.
 func (s *remarks) row(r *result.Row) {
 	a := r.Audit
 	say := func(is bool, text string) {
@@ -223,6 +224,7 @@ func (s *remarks) row(r *result.Row) {
 		"could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
 		n := r.Refused[reason]
+		// These are the columns gone and contended of the details.
 		hasColumn := reason == "not_listed" || reason == "contended"
 		say(n > 0 && !hasColumn, fmt.Sprintf("refused because of %s: %s", reason, count(n, "operation")))
 	}

@@ -41,6 +41,9 @@ func (s Scale) drawable(v float64) bool {
 	return finite && (v > 0 || !s.Log || s.Zero && v == 0)
 }
 
+// ticks are round numbers from low to high, as span returns them. Those of a linear scale are
+// 1, 0.5 or 0.25 of a power of ten apart. A logarithmic one has 1, 2 and 5 of each decade, but
+// over more than two decades only their beginnings, or some of these.
 func (s Scale) ticks(low, high float64) (all []float64) {
 	if s.Log {
 		steps := []float64{1, 2, 5}
@@ -51,6 +54,7 @@ func (s Scale) ticks(low, high float64) (all []float64) {
 		// Of many decades every second, third ... has a tick.
 		factor := math.Pow(10, max(1, math.Ceil(decades/10)))
 		first := math.Pow(10, math.Floor(math.Log10(low)))
+		// A decade that has underflowed to 0 would stay 0, however often it is multiplied.
 		for decade := max(first, math.SmallestNonzeroFloat64); decade <= high; decade *= factor {
 			for _, step := range steps {
 				if v := decade * step; v >= low && v <= high {
@@ -71,7 +75,8 @@ func (s Scale) ticks(low, high float64) (all []float64) {
 	return all
 }
 
-// A ruler says where a value lies between two ends of a drawing.
+// A ruler says where a value lies between two ends of a drawing: low at from and high at to.
+// In a vertical one from is larger than to, as y grows downwards.
 type ruler struct {
 	Scale
 	low, high, from, to float64
@@ -85,7 +90,7 @@ func newRuler(s Scale, values []float64, from, to float64) ruler {
 	if s.Log && s.Zero && slices.Contains(values, 0) {
 		r.zero = true
 		r.zeroAt = from
-		r.from += math.Copysign(zeroGap, to-from)
+		r.from += math.Copysign(zeroGap, to-from) // where the other values begin
 	}
 	return r
 }

@@ -35,6 +35,8 @@ func Run(run *runs.Run) *Doc {
 	return d
 }
 
+// title says what the run was made for. A sweep has a margin, too, so its case comes before
+// that of a comparison.
 func title(run *runs.Run) string {
 	c := run.Manifest.Config
 	strategies := listed(mapped(c.Subjects(), again))
@@ -80,6 +82,7 @@ func facts(run *runs.Run) []string {
 	for _, s := range m.Servers {
 		all = append(all, "Configuration of "+s.Name+": "+strings.Join(paired(s.Config), ", "))
 	}
+	// Of several servers, ServerConfig repeats that of the first.
 	if len(m.Servers) == 0 && len(m.ServerConfig) > 0 {
 		all = append(all, "Server's configuration: "+strings.Join(paired(m.ServerConfig), ", "))
 	}
@@ -104,7 +107,7 @@ const mostFindings = 3 // how many stand at the head of a report
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 
 // runFindings are what a reader must know first: which thresholds are not met, what went
-// wrong, then what was found.
+// wrong, then what was found. Their order decides what is shown, as atMost drops the last.
 func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.Check) []string {
 	all := slices.Concat(unmet(checks), wrong(run), met(checks))
 	disturbance := disturbed(run, compared)
@@ -120,6 +123,8 @@ func runFindings(run *runs.Run, compared []compare.Comparison, checks []compare.
 	if text := fastest(run, compared); text != "" && !undecided {
 		all = append(all, text)
 	}
+
+	// wrong has found no row that is not complete, was not audited or failed its audit.
 	if len(all) == 0 {
 		all = []string{"All audits passed: money and items are right in " + count(len(run.Rows), "row") + "."}
 	}
@@ -140,7 +145,6 @@ func wrong(run *runs.Run) (all []string) {
 		}
 	}
 
-	// After a failed audit nothing else of the rows matters, such as which are unsteady.
 	if failedAudits > 0 {
 		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.",
 			failedAudits, count(len(run.Rows), "row")))
@@ -148,6 +152,8 @@ func wrong(run *runs.Run) (all []string) {
 	if len(run.Rows) == 0 {
 		all = append(all, "No row was measured.")
 	}
+
+	// Where failed audits or an early end are counted, a list of these rows would repeat it.
 	if run.Status != stored.Complete {
 		planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials)
 		all = append(all, fmt.Sprintf("The run was %s after %d of %s.",
@@ -161,6 +167,7 @@ func wrong(run *runs.Run) (all []string) {
 	return all
 }
 
+// notDecided begins what disturbed returns if nothing is decided: runFindings knows it by that.
 const notDecided = "Not decided: "
 
 // disturbed says what other processes took of the machine from rows that are not judged
@@ -195,11 +202,14 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 	if len(all) == 0 {
 		return ""
 	}
+
+	// What all comparisons have for a reason, such as missing rounds, is told once.
 	why := all[0].Reason
 	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
 		return "Nothing is decided: " + again(why) + "."
 	}
 
+	// Comparisons with a repetition are left out, unless there are no others.
 	repeats := func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") }
 	if others := slices.DeleteFunc(slices.Clone(all), repeats); len(others) > 0 {
 		all = others
@@ -229,7 +239,8 @@ func kept[T any](all []T, is func(T) bool) (some []T) {
 }
 
 // fasterThanAll names, for each strategy of a sweep, the places at which every strategy
-// with which it was compared is known to be slower.
+// with which it was compared is known to be slower. A sweep compares purchases/s alone: by
+// another metric no verdict is Faster, and each strategy would have a rival.
 func fasterThanAll(run *runs.Run, all []compare.Comparison) string {
 	type entry struct{ place, strategy string }
 	rivals := map[entry]bool{} // of what was compared: some strategy is not known to be slower

@@ -46,6 +46,7 @@ func TestSequence(t *testing.T) {
 	diagram := schedule()
 	testkit.Succeeds(t, view.SVG(&out, view.Figure{Title: "three & a fault", Schedule: &diagram}))
 	svg := out.String()
+
 	for _, want := range []string{
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",
 		`class="paused"`, ">pauses<", ">wakes after 5s<",
@@ -56,11 +57,13 @@ func TestSequence(t *testing.T) {
 			t.Errorf("the picture does not hold %q", want)
 		}
 	}
+
 	for _, unwanted := range []string{"\x1b", "time goes on", "<script>"} {
 		if strings.Contains(svg, unwanted) {
 			t.Errorf("the picture holds %q", unwanted)
 		}
 	}
+
 	xmls := xml.NewDecoder(&out)
 	for {
 		_, err := xmls.Token()
@@ -110,10 +113,12 @@ func TestExplored(t *testing.T) {
 			Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1}},
 		{Scheme: "etcd", Why: "its lock needs other servers"},
 	}}
+
 	// A shell and Markdown have other meanings for it.
 	long := "x5/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
 	r.Searches = append(r.Searches, findings.Exploration{Scheme: "set-px", Program: "two",
 		ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: long, Diagram: &diagram}})
+
 	for name, write := range map[string]func(io.Writer, *view.Doc) error{
 		"text": view.Text, "Markdown": view.Markdown,
 		"HTML": func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },
@@ -130,10 +135,12 @@ func TestExplored(t *testing.T) {
 				t.Errorf("%s does not say %q:\n%s", name, want, out.String())
 			}
 		}
+
 		line := "marketsim explore --replay '" + long + "'"
 		if !strings.Contains(html.UnescapeString(out.String()), line) {
 			t.Errorf("%s does not have the command on one line, ready for a shell:\n%s", name, out.String())
 		}
+
 		if drawn := strings.Contains(said, "<svg"); drawn != (name == "HTML") {
 			t.Errorf("%s: a picture is drawn: %t", name, drawn)
 		}

@@ -54,6 +54,8 @@ func SVG(w io.Writer, f Figure) error {
 	return nil
 }
 
+// drawing lays out a figure, of which one without a Schedule has a panel at least: Figures
+// leaves out others. All its panels have dots, or all have lines.
 func (f Figure) drawing() *drawing {
 	if f.Schedule != nil {
 		return newSequence(f.Title, f.Schedule.Brief())
@@ -143,6 +145,8 @@ type sequence struct {
 	ended  map[int]bool
 }
 
+// newSequence draws the events from top to bottom, and then the lifelines, down to below the
+// last event. That of a client that dies has been ended by request.
 func newSequence(title string, d verify.Diagram) *drawing {
 	s := &sequence{
 		Diagram: d,
@@ -195,8 +199,11 @@ func (s *sequence) server() float64 { return s.lanes[len(s.lanes)-1] }
 // starred is a text without its asterisks, and whether it has some: they mark what
 // happens to a client or a server.
 func starred(text string) (happens string, is bool) {
-	happens = strings.TrimSuffix(strings.TrimPrefix(text, "*"), "*")
-	return happens, strings.HasPrefix(text, "*")
+	happens, is = strings.CutPrefix(text, "*")
+	if is {
+		happens = strings.TrimSuffix(happens, "*")
+	}
+	return happens, is
 }
 
 // event draws what happens to the server or to a client, or a request.
@@ -244,7 +251,9 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 }
 
 // request draws an arrow to the server, or to a cross on the way, with the command
-// above it and the reply below. A fault stands in place of the reply.
+// above it and the reply below. A fault stands in place of the reply, in the
+// words of packages verify/explore and internal/judge: one that ends in "the client dies" ends
+// the lifeline.
 func (s *sequence) request(e verify.Event) {
 	reply, isFault := starred(e.Reply)
 	arrow := "line0"
@@ -274,7 +283,8 @@ func (s *sequence) request(e verify.Event) {
 	}
 }
 
-// reachesServer reports whether the server gets a request in spite of the fault.
+// reachesServer reports whether the server gets a request in spite of the fault, by the words
+// with which packages verify/explore and internal/judge begin it.
 func reachesServer(fault string) bool {
 	return strings.HasPrefix(fault, "executed") || strings.HasPrefix(fault, "comes late") ||
 		strings.HasPrefix(fault, "only this part")
@@ -307,7 +317,8 @@ func (s *sequence) end(i int) {
 	}
 }
 
-// conclusion writes what each client was told, and the harm, below the lifelines.
+// conclusion writes what each client was told, and the harm, below the lifelines. It moves y
+// down, so these are drawn before. Whoever makes a diagram puts "Harm: " before a harm.
 func (s *sequence) conclusion() {
 	s.y += 24
 	for _, text := range s.End {

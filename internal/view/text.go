@@ -117,7 +117,7 @@ func writeLines(b *bytes.Buffer, width int, texts ...string) {
 const playAgain = "Play it again:"
 
 // fitted cuts a table in as many parts as a width demands. All have the columns
-// that name its rows, and one more at least.
+// that name its rows, three at most, and one more at least, even if that is too wide.
 func fitted(t *Table, width int) (parts []*Table) {
 	names := []int{0, 1, 2}[:t.names]
 	columns := names
@@ -151,14 +151,16 @@ func (t *Table) broken(width int) *Table {
 	}
 
 	// The longest lines with which the table is still narrow enough. Search finds the least
-	// of something: so it counts down from lines that fill the width.
+	// of something: so it counts down from lines that fill the width. Where even the shortest
+	// lines are too wide, the width grows to theirs, and the shortest are found.
 	width = max(width, t.lines(shortest).width())
 	less := sort.Search(width-shortest, func(less int) bool { return t.lines(width-less).width() <= width })
 	return t.lines(width - less)
 }
 
 // lines is the table with prose broken into lines of at most this many columns, and
-// headings to fit cells.
+// headings to fit cells. It is not applied to its own result: there prose no longer has the
+// names of the headings, which are broken.
 func (t *Table) lines(limit int) *Table {
 	broken := t.copied()
 	for i, heading := range t.Headings {
@@ -167,6 +169,8 @@ func (t *Table) lines(limit int) *Table {
 				row[i].Text = wrapped(row[i].Text, limit)
 			}
 		}
+
+		// narrow would break a rate, such as purchases/s, behind its slash.
 		if !strings.HasSuffix(heading, "/s") {
 			broken.Headings[i] = narrow(heading, limit, widest(broken.column(i)))
 		}
@@ -265,6 +269,7 @@ func (block Block) markdown(b *bytes.Buffer) error {
 		fmt.Fprintf(b, "\n- %s\n", strings.Join(block.Note, "\n- "))
 	}
 	if block.Again != "" {
+		// Doc.each has not escaped the command: in an indented block nothing is markup.
 		fmt.Fprintf(b, "\n%s\n\n    %s\n", playAgain, block.Again)
 	}
 	return nil
@@ -278,7 +283,7 @@ func emphasized(c Cell) string {
 }
 
 // markup is what Markdown gives a meaning, and noTag an escaped < that cannot
-// open a tag, as in <200.
+// open a tag, as in <200: with the backslash Numeric would not know it as a number.
 var (
 	markup = regexp.MustCompile("[\\\\`*\\[\\]|<]")
 	noTag  = regexp.MustCompile(`\\<([0-9 ]|$)`)
@@ -313,6 +318,7 @@ func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint fun
 			sides[i] = tw.AlignRight
 		}
 	}
+
 	section := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
 		Alignment:  tw.CellAlignment{PerColumn: sides},

@@ -63,10 +63,10 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("%v; 'go test ./view -update' writes it", err)
+		t.Fatalf("%v; 'go test ./internal/view -update' writes it", err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is drawn otherwise (-stored +drawn); 'go test ./view -update' writes it:\n%s", path, diff)
+		t.Errorf("%s is drawn otherwise (-stored +drawn); 'go test ./internal/view -update' writes it:\n%s", path, diff)
 	}
 }
 
@@ -99,18 +99,22 @@ func TestText(t *testing.T) {
 		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
 		t.Setenv("NO_COLOR", "1")
 		testkit.Succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))
+
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			if utf8.RuneCountInString(line) > view.Width || strings.HasSuffix(line, " ") {
 				t.Errorf("%s has the line %q", name, line)
 			}
 		}
+
 		if plain.String() != text.String() {
 			t.Errorf("%s without color:\n%s", name, cmp.Diff(text.String(), plain.String()))
 		}
+
 		if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored.String(), ""); got != text.String() {
 			t.Errorf("%s in color:\n%s", name, cmp.Diff(text.String(), got))
 		}
+
 		for word, color := range map[string]string{
 			"FAILED":                   "\x1b[31m",
 			"ok":                       "\x1b[32m",
@@ -146,12 +150,15 @@ func TestAgain(t *testing.T) {
 	run := compared()
 	run.Rows[2].Warn(result.Evicted, 1, "")
 	run.Rows[3].Strategy = "fine#3"
+
 	told, read := bytes.NewBufferString(view.Line(run.Rows[2])), new(bytes.Buffer)
 	err := errors.Join(view.CSV(read, view.NamedRun{Run: run}), view.Gobench(read, run))
 	testkit.Succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
+
 	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
 		t.Errorf("it is told as\n%s", text)
 	}
+
 	if text := read.String(); strings.Contains(text, "again") || !strings.Contains(text, "strategy=fine#2/") ||
 		!strings.Contains(text, ",fine#2,") {
 		t.Errorf("other programs read\n%s", text)
@@ -165,11 +172,13 @@ func TestNarrow(t *testing.T) {
 	for name, d := range docs() {
 		var narrow, wide bytes.Buffer
 		testkit.Succeeds(t, errors.Join(view.Terminal(&narrow, d, 80), view.Terminal(&wide, d, 500)))
+
 		for line := range strings.Lines(narrow.String()) {
 			if utf8.RuneCountInString(line) > 80+1 {
 				t.Errorf("%s is wider than 80 columns: %q", name, line)
 			}
 		}
+
 		for _, block := range slices.DeleteFunc(d.Blocks, func(b view.Block) bool { return b.Table == nil }) {
 			for _, row := range block.Table.Rows {
 				for c, number := range block.Table.Numeric() { // the first column names the row
@@ -180,6 +189,7 @@ func TestNarrow(t *testing.T) {
 				}
 			}
 		}
+
 		if all := strings.Count(wide.String(), "\nrow "); all > 0 && strings.Count(narrow.String(), "\nrow ") <= all {
 			t.Errorf("%s has no more than the %d tables of a wide terminal", name, all)
 		}
@@ -196,10 +206,12 @@ func TestNothingIsDecided(t *testing.T) {
 		}
 		unfit.Rows[i].Audit.OK = unfit.Rows[i].Strategy != "lua"
 	}
+
 	want := "Nothing is decided: fine was faster than itself at 5x5."
 	if got := view.Run(differs).Findings[0]; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+
 	var told []string
 	for _, row := range view.ComparisonTable(compare.Of(unfit)).Rows {
 		for _, cell := range row {
@@ -241,10 +253,12 @@ func TestHostile(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		testkit.Succeeds(t, draw(&b, hostile()))
+
 		control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 		if i := strings.IndexFunc(b.String(), control); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, b.String()[max(0, i-20):i+20])
 		}
+
 		if name == "html" && regexp.MustCompile(`<script|<img|<b>`).MatchString(b.String()) {
 			t.Errorf("%s is read as markup:\n%s", name, b.String())
 		}
@@ -261,10 +275,13 @@ func TestWords(t *testing.T) {
 	if len(codes) < 14 {
 		t.Fatalf("only %d codes were found", len(codes))
 	}
+
 	for _, code := range codes {
 		r := open()
+		// open has a warning of its own there.
 		r.Rows[1].Warnings = nil
 		r.Rows[0].Warn(result.Code(code[1]), 0.25, "")
+
 		var b bytes.Buffer
 		testkit.Succeeds(t, view.Text(&b, view.Run(r)))
 		if strings.Contains(b.String(), "warning "+string(code[1])) || strings.Contains(b.String(), "%!") ||
@@ -272,6 +289,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s has no words:\n%s", code[1], b.String())
 		}
 	}
+
 	seen := map[string]bool{}
 	for _, kept := range verify.KeptOuts() {
 		text := (findings.Finding{Harm: verify.NoHarm, KeptOut: kept}).Outcome()
@@ -307,6 +325,7 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%v %s is written %q, want %q", of.v, of.unit, got, want)
 		}
 	}
+
 	if got := view.Number(math.Inf(1), ""); got != "-" {
 		t.Errorf("infinity is written %q", got)
 	}
@@ -385,9 +404,12 @@ func TestAllOthers(t *testing.T) {
 		f.Findings = append(f.Findings, findings.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
 			Verdict: verify.NotApplicable, Why: "it cannot"})
 	}
+
 	f.Status, f.Findings[0].Kept = stored.Interrupted, "it needs etcd"
 	var b bytes.Buffer
 	testkit.Succeeds(t, view.Text(&b, view.Faults(f)))
+
+	// Nine findings of faults and five more; each scheme in each scenario would be 24.
 	for want, is := range map[string]bool{"all others  it cannot": true, "more3, more4": false,
 		"1 finding kept from an earlier run, because": true, "set-px      the holder wrote": true,
 		"The run was interrupted by the user: 14 of 24 findings were made.": true} {

@@ -112,7 +112,7 @@ func (s *sightings) note(word string) {
 	}
 }
 
-// note notes a word that passes.
+// note notes a word that passes, in either direction.
 func (c *Clock) note(word string) {
 	_, asSent := c.parse(word, 0)
 	_, asReceived := c.parse(word, c.ahead)
@@ -186,8 +186,9 @@ func tellsOfConnection(command string) bool {
 	return false
 }
 
-// rewritten is a whole message with its texts and numbers changed, but for errors. All else
-// stays: what says how long a text is says so of the new one.
+// rewritten is a message with its texts and numbers changed, but for errors. All else stays:
+// what says how long a text is says so of the new one. The message is whole and valid, as
+// readValue returns it, so that what a header announces is there.
 func rewritten(raw []byte, change func(word string) string) (all []byte) {
 	for rest := string(raw); rest != ""; {
 		end := strings.IndexByte(rest, '\n') + 1
@@ -195,7 +196,7 @@ func rewritten(raw []byte, change func(word string) string) (all []byte) {
 		rest = rest[end:]
 
 		kind, length, err := header(line)
-		if err != nil { // of what was read nothing is
+		if err != nil { // it cannot be: readValue has read this line
 			return raw
 		}
 		switch kind {
@@ -228,6 +229,7 @@ func appendString(all []byte, header, text string, change func(word string) stri
 		}
 	}
 
+	// A text that stays keeps its header, so that such a message passes byte for byte.
 	if is != text {
 		header = header[:1] + strconv.Itoa(len(is)) + "\r\n"
 	}
@@ -256,15 +258,17 @@ var (
 	scientific = regexp.MustCompile(`^([(\[]?)([1-9])(?:\.([0-9]+))?([eE]\+?([0-9]{1,2}))$`)
 )
 
-// parse reads a word that is a time within two days of now, and of what a clock says that is
-// ahead.
+// parse reads a word that is a time within two days of what a clock says that is ahead by this
+// much: by nothing for a word that a client sends, by c.ahead for one that others have sent.
 func (c *Clock) parse(word string, ahead time.Duration) (t moment, is bool) {
+	// Most words are no times: their length or last letter tells, and spares the expressions.
 	if c == nil || len(word) < len("2e9") || len(word) > longest || word[len(word)-1] > '9' {
 		return t, false
 	}
 
 	// A time that is written with an exponent is split where its whole part ends: only that is
-	// compared with the clock, and moved.
+	// compared with the clock, and moved. One with a 0 at the end of its fraction is none: moved
+	// would write it without.
 	digits := ""
 	if m := plain.FindStringSubmatch(word); m != nil {
 		t = moment{before: m[1], after: m[3]}
@@ -278,7 +282,7 @@ func (c *Clock) parse(word string, ahead time.Duration) (t moment, is bool) {
 	}
 
 	whole, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
+	if err != nil { // the word has neither form, or too many digits
 		return t, false
 	}
 
@@ -343,7 +347,8 @@ var (
 	dates   = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}`)
 )
 
-// isWritten reports whether a text has the digits of a time in it, or a date that is near.
+// isWritten reports whether a text, sent in either direction, has the digits of a time in it, or
+// a date that is near.
 func (c *Clock) isWritten(text string) bool {
 	for _, digits := range numbers.FindAllString(text, -1) {
 		number, err := strconv.ParseInt(digits, 10, 64)

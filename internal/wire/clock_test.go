@@ -91,6 +91,7 @@ func TestTimeOfAWord(t *testing.T) {
 			t.Errorf("%q is %v, %t, want %v", word, got, is, want)
 		}
 	}
+
 	if _, is := c.Time("lock"); is {
 		t.Error("a name is a time")
 	}

@@ -41,7 +41,7 @@ func (c *conn) run() {
 			commands: bufio.NewReaderSize(noticedConn{c.client, &c.underway.command}, bufferSize),
 			replies:  bufio.NewReaderSize(c.server, bufferSize),
 		}
-		c.proxy.mu.Lock()
+		c.proxy.mu.Lock() // Proxy.Underway reads it in another goroutine
 		c.underway.answers = &r.answers
 		c.proxy.mu.Unlock()
 		nextUp, nextDown = r.nextCommand, r.nextReply
@@ -158,6 +158,7 @@ func (c *conn) passDown(next func() ([]byte, error)) {
 			return
 		}
 		if err != nil {
+			// When this returns, run closes the client's side: that waits while replies are held.
 			c.down.await()
 			return
 		}
@@ -170,8 +171,8 @@ type stream struct {
 	to      net.Conn
 	replies bool // it is what the server says
 
-	passing sync.Mutex // held by pass
-	writing sync.Mutex // held by try
+	passing sync.Mutex // held by pass, also while the fault holds back what it passes
+	writing sync.Mutex // held by try alone, so that settle waits for no fault to end
 }
 
 func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
@@ -185,6 +186,7 @@ func (s *stream) pass(b []byte) error {
 		if !s.await() {
 			return net.ErrClosed
 		}
+		// settle may end a write by a deadline: the rest is passed as the new fault says.
 		n, err := s.try(b)
 		b = b[n:]
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -208,7 +210,8 @@ func (s *stream) await() bool {
 	}
 }
 
-// try deals with as much of b as the fault allows at this moment.
+// try deals with as much of b as the fault allows at this moment. It reads the fault with
+// writing locked: when settle has returned, every write that is under way has seen the new one.
 func (s *stream) try(b []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

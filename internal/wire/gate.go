@@ -17,7 +17,7 @@ type Held struct {
 
 // Lose lets it go, and loses the reply together with the connection.
 func (h *Held) Lose() {
-	h.does = loseReply
+	h.does = loseReply // before Open, after which nextCommand reads it
 	h.Open()
 }
 
@@ -71,9 +71,13 @@ func (t *transaction) follow(command []string) (before [][]string, queued bool) 
 }
 
 // atGate holds a request if there is a gate. It returns the trap for a command's reply
-// if that is a request's last.
+// if that is a request's last; nil: nothing is done with the reply. An error means that the
+// connection ended while the request was held.
 func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
-	before, queued := r.gate.transaction.follow(command)
+	before, queued := r.gate.transaction.follow(command) // of each command, held or not
+
+	// This command came together with one that was held and let go: it is part of the same
+	// request, and passes.
 	if r.gate.left > 0 {
 		r.gate.left--
 		if r.gate.left > 0 {
@@ -90,7 +94,8 @@ func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 		return nil, nil
 	}
 
-	// What the client sent at once has arrived at once, too.
+	// What the client sent at once has arrived at once, too. Each command of the rest is read, and
+	// its times are moved, once more when it is passed on: this is for Held.Commands alone.
 	buffered, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(buffered))
 	for _, later := range rest {
@@ -102,6 +107,8 @@ func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 	r.gate.request = h
 	r.gate.left = len(rest)
 
+	// While arrived runs, the command counts as under way still: else Underway could be false
+	// before anybody knows that it is held.
 	arrived(h)
 	r.underway.command.Store(false)
 	defer r.underway.command.Store(true)
@@ -110,7 +117,7 @@ func (r *redisConn) atGate(command []string, clock *Clock) (*Trap, error) {
 	case <-r.whole.Done():
 		return nil, errEnd
 	}
-	if len(rest) > 0 {
+	if len(rest) > 0 { // the last of these gets the trap
 		return nil, nil
 	}
 	return h.Trap, nil

@@ -39,6 +39,8 @@ type ReplyLimit struct {
 // Pass takes what was just read, and returns what of it is passed on, in the same memory.
 // The error says what the server did; the connection is then of no more use.
 func (l *ReplyLimit) Pass(data []byte) (passed []byte, err error) {
+	// No more is passed on than was read, so that append overwrites nothing that is still to be
+	// read.
 	passed = data[:0]
 	for len(data) > 0 {
 		if l.body > 0 { // what a line has announced is passed on as it is
@@ -160,6 +162,7 @@ func (l *ReplyLimit) endLine() error {
 		}
 	}
 
+	// An array was counted in the one around it when it began: several may end at once.
 	for l.depth > 0 && l.arrays[l.depth-1] == 0 {
 		l.depth--
 	}

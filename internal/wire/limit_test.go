@@ -25,10 +25,13 @@ func passed(sent string, size int) (string, error) {
 	return all.String(), nil
 }
 
+// What clients read passes unchanged, in pieces of any size. What would have them take memory
+// without end is refused.
 func TestReplyLimit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
 	manyLines := strings.Repeat(strings.Repeat("y", 1000)+"\r\n", 3000)
+
 	for _, c := range []struct{ name, sent, refused string }{
 		{"what clients read",
 			"+OK\r\n:1\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\nbc\r\n*-1\r\n*0\r\n*2\r\n:1\r\n%1\r\n+a\r\n_\r\n", ""},

@@ -46,7 +46,7 @@ func (c *LocalConn) Write(p []byte) (int, error) {
 	if broken {
 		return 0, &net.OpError{Op: "write", Net: "memory", Err: syscall.ECONNRESET}
 	}
-	if len(commands) > 0 {
+	if len(commands) > 0 { // not locked: Sent may call Receive
 		c.Sent(commands)
 	}
 	return len(p), nil
@@ -60,7 +60,7 @@ func (c *LocalConn) Receive(p []byte) {
 	Signal(c.changed)
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn, for one reader at a time: a value in changed wakes one.
 func (c *LocalConn) Read(p []byte) (int, error) {
 	for {
 		c.mu.Lock()

@@ -47,7 +47,7 @@ func (p *Proxy) admits(client net.Conn) bool {
 	switch {
 	case errors.Is(err, errUsersUnknown):
 		return true // see UsersKnown
-	case err != nil:
+	case err != nil: // nobody is found who could be noted
 		return false
 	case user == os.Geteuid():
 		return true
@@ -74,7 +74,7 @@ func userOf(conn net.Conn) (user int, err error) {
 	for range tries {
 		for n, file := range socketTables {
 			table, err := os.ReadFile(file)
-			if err != nil && n == 0 {
+			if err != nil && n == 0 { // without IPv6 the second one may be missing
 				return 0, fmt.Errorf("%w: %w", errUsersUnknown, err)
 			}
 			user, found, err := userIn(string(table), theirs, ours)

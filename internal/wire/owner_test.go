@@ -14,12 +14,15 @@ import (
 // A table of sockets says whose a connection is, of IPv4 and of IPv6, and not whose it was.
 func TestUserIn(t *testing.T) {
 	const heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
 	line := func(theirs, ours string, user, inode int) string {
 		return fmt.Sprintf("   7: %s %s 01 00000000:00000000 00:00000000 00000000 %5d        0 %d 1 0 20 4 30 10 -1\n",
 			theirs, ours, user, inode)
 	}
+
 	const theirs, ours = "0100007F:9C40", "0100007F:1F90" // on a machine that is little-endian
 	const mapped = "0000000000000000FFFF0000"
+
 	for name, c := range map[string]struct {
 		table string
 		user  int

@@ -133,6 +133,7 @@ func (p *Proxy) Cut() {
 	}
 	p.mu.Unlock()
 
+	// Not locked: a connection locks p.mu before it ends.
 	for _, ended := range ends {
 		<-ended
 	}
@@ -195,6 +196,8 @@ func (p *Proxy) now() (fault, <-chan struct{}) {
 	return p.fault, p.changed
 }
 
+// accept serves connections until Close closes the listener. Close misses none: one that it does
+// not find in conns finds p.closed.
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()

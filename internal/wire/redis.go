@@ -140,7 +140,8 @@ func (p *Proxy) catch(name string) (caught []*Trap) {
 	return caught
 }
 
-// redisConn passes on one command and one reply at a time.
+// redisConn passes on one command and one reply at a time, in two goroutines: last and gate are
+// of that of nextCommand, passing is of that of nextReply.
 type redisConn struct {
 	*conn
 	answers
@@ -152,8 +153,10 @@ type redisConn struct {
 
 const handshakeTLS = 22 // the first byte of a record of TLS
 
+// nextCommand returns the next command to pass on, once neither the gate nor a trap holds it.
+// errEnd means that no more may pass.
 func (r *redisConn) nextCommand() ([]byte, error) {
-	if r.last {
+	if r.last { // nextReply ends the connection when the reply comes
 		r.underway.command.Store(false)
 		<-r.whole.Done()
 		return nil, errEnd
@@ -170,8 +173,9 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	clock := r.proxy.clientsClock()
-	clock.moveCommand(&command)
+	clock.moveCommand(&command) // before atGate: a Held has times as the server gets them
 
 	held, err := r.atGate(command.values, clock)
 	if err != nil {
@@ -213,6 +217,8 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 	return caught, nil
 }
 
+// nextReply returns the next reply to pass on. passDown calls it once the reply before has been
+// passed on: only now is that one no longer under way, and the Trap of its gate answered.
 func (r *redisConn) nextReply() ([]byte, error) {
 	r.underway.reply.Store(false)
 	if r.passing != nil { // its client has it

@@ -82,6 +82,7 @@ func readReply(in *bufio.Reader) (message, error) { return readValue(in, "+-:,#(
 // of the protocol. The values of the message are flat: what contains what is lost.
 func readValue(in *bufio.Reader, allowed string) (message, error) {
 	var m message
+	// left is how many values are still to come, those inside others included.
 	for left := 1; left > 0; left-- {
 		line, err := readLine(in)
 		if err != nil {
@@ -213,6 +214,8 @@ func (a *answers) match(m message) (trap *Trap, command string, isMessage bool) 
 		return nil, "", false // a push of another kind, or nothing waits for a reply
 	}
 
+	// The first of several replies to a SUBSCRIBE answers the trap. An error is no push, and the
+	// only reply.
 	w := a.queue[0]
 	trap = w.trap
 	w.trap = nil

@@ -13,6 +13,9 @@ import (
 //
 // What is held, what may block in the server and what a subscription waits for is not on its
 // way: it comes when somebody does something.
+//
+// A connection is missed for the moment between its accept and the note of it: a caller looks
+// several times.
 func (p *Proxy) Underway() bool {
 	if backlog(p.listener) > 0 {
 		return true

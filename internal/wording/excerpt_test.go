@@ -29,7 +29,7 @@ func TestExcerpts(t *testing.T) {
 		},
 	} {
 		if got := wording.Excerpt(test.text, 8); got != test.of {
-			t.Errorf("Of(%q) is %q, want %q", test.text, got, test.of)
+			t.Errorf("Excerpt(%q) is %q, want %q", test.text, got, test.of)
 		}
 		if got := wording.Ends(test.text, 8); got != test.ends {
 			t.Errorf("Ends(%q) is %q, want %q", test.text, got, test.ends)

@@ -59,14 +59,15 @@ func (g *Gate) Observe(ctx context.Context, at Name) {
 }
 
 // hold notes that a worker has come to a step, and returns a channel to wait for if the
-// gate holds it there, else nil.
+// gate holds it there, else nil. A gate that is open still tells, by reached, that a worker
+// has come to a point.
 func (g *Gate) hold(at Name) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
 	due := func(p Breakpoint) bool { return p.At == at && (p.After == "" || g.passed[p.After]) }
 	i := slices.IndexFunc(g.points, due)
-	g.passed[at] = true
+	g.passed[at] = true // after the look at points: no step is after itself
 	if i < 0 {
 		return nil
 	}

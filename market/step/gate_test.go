@@ -26,14 +26,17 @@ func at(ctx context.Context, g *step.Gate, name step.Name) <-chan struct{} {
 func TestGateHoldsTheFirstWorkerAtItsStepOnly(t *testing.T) {
 	g := step.Hold(step.BeforeWrite)
 	<-at(t.Context(), g, step.Read) // another step passes
+
 	first := at(t.Context(), g, step.BeforeWrite)
 	<-g.Reached()
 	<-at(t.Context(), g, step.BeforeWrite) // a second worker passes
+
 	select {
 	case <-first:
 		t.Error("the first worker was let go before the gate was opened")
 	default:
 	}
+
 	g.Open()
 	g.Open() // does nothing
 	<-first
@@ -74,6 +77,7 @@ func passing(t *testing.T, steps []step.Name, points ...step.Breakpoint) (*step.
 func TestGateWithSeveralPoints(t *testing.T) {
 	lap := []step.Name{step.Looked, step.Acquired, step.BeforeWrite, step.Looked, step.BeforeRelease, step.Looked}
 	type points = []step.Breakpoint
+
 	for _, c := range []struct {
 		name   string
 		points points
@@ -97,11 +101,13 @@ func TestGateWithSeveralPoints(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g, held := passing(t, lap, c.points...)
 			g.Next() // does nothing where nobody is held
+
 			var got []step.Name
 			for at := range held {
 				got = append(got, at)
 				g.Next()
 			}
+
 			if !slices.Equal(got, c.want) {
 				t.Errorf("held at %v, want %v", got, c.want)
 			}

@@ -79,6 +79,7 @@ var commands = map[string]string{
 // command as it is tried, with KEY and CHANNEL for names of the run's own.
 func Commands(specs ...strategies.Spec) []string {
 	texts := []string{everyRun}
+	// A name that is not in commands has "", which adds nothing.
 	for _, spec := range specs {
 		kind, _ := spec.Lock()
 		lockName, _, _ := strings.Cut(kind.Name, "+")
@@ -86,7 +87,7 @@ func Commands(specs ...strategies.Spec) []string {
 		if spec.Strategy().Script != "" {
 			texts = append(texts, scripts) // which commands it calls is seen when it is tried
 		}
-		if kind.Needs == "" {
+		if kind.Needs == "" { // with servers of its own the lock sends nothing to the market's
 			texts = append(texts, commands[lockName])
 		}
 		for _, p := range spec.Params() {
@@ -105,6 +106,8 @@ func Commands(specs ...strategies.Spec) []string {
 			}
 		}
 	}
+
+	// Equal names are neighbours now: one trial of each is enough.
 	slices.Sort(all)
 	return slices.CompactFunc(all, func(a, b string) bool {
 		return nameOf(a) == nameOf(b)

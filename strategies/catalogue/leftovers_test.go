@@ -51,9 +51,11 @@ func TestLockKeysStop(t *testing.T) {
 	full := catalogue.Full()
 	keys := testkit.Keys(t)
 	note := market.RunNote{Accounts: marketstore.MaxAccounts, Items: marketstore.MaxItems}
+
 	for _, strategy := range full.Strategies {
 		for _, spec := range withLocks(full, strategy) {
 			asked := 0
+			// A sequence that goes on after the break panics.
 			for range spec.LockKeys(keys, note) {
 				asked++
 				if asked == 3 {

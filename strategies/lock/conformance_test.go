@@ -115,6 +115,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 func TestLocksByNewerCommandsConform(t *testing.T) {
 	t.Parallel()
 	watched := testkit.Must(lock.WithWatchdog(kind(t, "set-px")))(t)
+
 	for _, c := range []struct {
 		kind   lock.Kind
 		params param.Values
@@ -132,6 +133,7 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 			} else {
 				s = newer(t, c.kind, c.params)
 			}
+
 			conforms(t, subjects.OnRedis{
 				Server:   s,
 				Kind:     c.kind,

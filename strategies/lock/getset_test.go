@@ -91,9 +91,11 @@ func TestGetSetReleaseAfterItsTime(t *testing.T) {
 		}{{nil, nil, lock.ErrLost}, {inTime, lock.ErrLost, nil}} {
 			now := b.noon
 			clock := func() time.Time { return now }
+
 			late := b.try(b.worker("getset", setting{now: clock, params: c.params}))
 			now = now.Add(hour)
 			next := b.try(b.at(hour, nil))
+
 			wants(t, "the late release", late.Release(t.Context()), c.late)
 			wants(t, "the next one's release", next.Release(t.Context()), c.next)
 		}

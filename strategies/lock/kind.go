@@ -163,7 +163,8 @@ type ProcessState struct {
 }
 
 // Share returns the value that an earlier call made for key. The first call
-// makes it with create.
+// makes it with create, which must not call Share: p is locked meanwhile. All calls with
+// one key must be for one T.
 func Share[T any](p *ProcessState, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,6 +207,8 @@ func polls(k Kind) Kind {
 			return own.Name == p.Name
 		})
 	})
+
+	// Into a copy: kinds may have their parameters in common, as those of package library.
 	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
 	k.Check = also(k.Check, locking.CheckBackoff)
 	return k

@@ -175,8 +175,9 @@ func withOwnParts(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 		var err error
 		l.begin, err = open(l)
 		if err != nil {
-			return nil, err
+			return nil, err // nothing is connected yet: connections open when they are first needed
 		}
+
 		if k.Shares {
 			return sharedLocker{l}, nil
 		}
@@ -302,7 +303,7 @@ func (l *locker) until(ctx context.Context, a acquisition) (err error) {
 	var w *waiter // nil: it polls
 	if l.hub != nil {
 		w = l.hub.join(h.channel, h.token)
-		defer func() { w.leave(err == nil) }()
+		defer func() { w.leave(err == nil) }() // the named err, which each return sets
 	}
 
 	l.Begin()
@@ -311,6 +312,8 @@ func (l *locker) until(ctx context.Context, a acquisition) (err error) {
 			return err
 		}
 
+		// attempt deals with its own failures. A waiter that gives up may have a place in line,
+		// which undo gives up.
 		err := l.wait(ctx, h, w)
 		if err != nil && h.queues {
 			return locking.Undo(ctx, err, true, a.undo)

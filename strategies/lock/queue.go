@@ -56,6 +56,7 @@ func (l queueLock) take(ctx context.Context) (bool, error) {
 	ttl := l.ttl().Milliseconds()
 	left, err := queueTake.Run(ctx, l.rdb, l.keys, l.token, l.patience(), l.channel, ttl, mode).Int64()
 
+	// left is 0 if the lock was taken, or else the ms for which another holds it at most.
 	l.retryIn = min(time.Duration(left)*time.Millisecond, l.env.Params.Duration(lookParam))
 	return err == nil && left == 0, err
 }

@@ -74,6 +74,8 @@ func (r *redissonScripts) life() time.Duration {
 	return orDefault(r.env.Params, leaseParam, r.env.Params.Duration(redissonTTLParam))
 }
 
+// enterOnce enters by a script, which answers 0, or for how many ms its holder has the lock.
+// Each entry sets the expiry again, and without a lease gets a watchdog in place of the last.
 func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
 	asked := time.Now()
 	life := r.life().Milliseconds()
@@ -81,6 +83,7 @@ func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	r.retryIn = time.Duration(left) * time.Millisecond
 	if left != 0 {
 		return false, nil

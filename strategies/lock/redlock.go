@@ -104,6 +104,7 @@ func newRedlockLock(h *hold, nodes, background masters) *redlockLock {
 		}
 		return l
 	}
+
 	drift := ttl/100 + 2*time.Millisecond // the TTL may be shorter by the clock of another machine
 	l.life = ttl - drift
 	l.now = time.Now

@@ -261,8 +261,10 @@ func TestRedlockConforms(t *testing.T) {
 			for i := range targets {
 				targets[i].Addr = w.Through(t, targets[i].Addr)
 			}
+
 			lockServers := connect.MarketServers{Masters: servers.Dialers(targets)}
 			env.Servers.Masters = lockServers.ForLocks(connect.Counters{}).Masters
+
 			env.Steps = w.Steps
 			env.Now = w.Now
 			env.Params = param.Values{

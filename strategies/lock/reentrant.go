@@ -100,7 +100,8 @@ type renewedEntry struct{ *entry }
 func (e renewedEntry) renew(ctx context.Context) error { return e.stay.renew(ctx) }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its
-// last release.
+// last release. The worker alone counts its entries, without a lock; only renew is called by
+// other goroutines.
 type stay struct {
 	reentrance
 	entries int
@@ -118,7 +119,7 @@ type reentrance interface {
 }
 
 // take takes the lock. A worker that holds it enters again; if it was lost, it starts as
-// another holder.
+// another holder. An error of entering again leaves the stay, and its count, as they were.
 func (e *entry) take(ctx context.Context) (bool, error) {
 	if in := e.locker.stays[e.key]; in != nil {
 		held, err := in.enter(ctx, in.entries)

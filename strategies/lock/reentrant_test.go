@@ -26,12 +26,14 @@ func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder, other := b.worker(lockName, setting{}), b.worker(lockName, setting{})
 		first, second, third := b.try(holder), b.acquire(holder), b.try(holder)
+
 		for _, lease := range []*lock.Lease{first, third, second} { // in any order
 			_, err := other.Try(t.Context(), name)
 			wants(t, "another's Try", err, lock.ErrHeld)
 			wants(t, "release", lease.Release(t.Context()), nil)
 			wants(t, "release of what was released", lease.Release(t.Context()), lock.ErrLost)
 		}
+
 		b.free()
 		wants(t, "another's release", b.try(other).Release(t.Context()), nil)
 	})
@@ -88,8 +90,10 @@ func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 			onServer(t, func(t *testing.T, b *bench) {
 				holder := b.worker(lockName, setting{})
 				old := b.try(holder)
+
 				b.expire()
 				lease := b.try(holder)
+
 				wants(t, "release of the older entry", old.Release(t.Context()), nil)
 				b.free()
 				wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)

@@ -148,7 +148,7 @@ func (c countedLocally) enter(ctx context.Context, entries int) (bool, error) {
 	}
 	var answered redis.Error
 	if c.locker.keepsTaken && ctx.Err() == nil && !errors.As(err, &answered) {
-		err = nil // as published: no connection is a lock that somebody else holds
+		err = nil // as published: no answer counts as a lock that somebody else holds
 	}
 	return taken, err
 }
@@ -191,7 +191,7 @@ func (r *localRenewals) begin(held renewer) {
 		select {
 		case r.busy <- struct{}{}:
 			defer func() { <-r.busy }()
-		case <-r.open.Done():
+		case <-r.open.Done(): // the loop then does nothing
 		}
 
 		for done := 0; done < r.times && r.flag.Load() && r.open.Err() == nil; {

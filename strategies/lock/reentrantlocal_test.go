@@ -160,6 +160,7 @@ func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
 				return dialer(b.server)(ctx)
 			},
 		}))
+
 		b.renewals(&renewals, 1)
 		wants(t, "release", lease.Release(t.Context()), nil)
 	})

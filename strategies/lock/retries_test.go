@@ -38,6 +38,7 @@ func TestPollsWaitAsTheirParametersSay(t *testing.T) {
 		}
 		return all
 	}
+
 	for _, c := range []struct {
 		params param.Values
 		at     []time.Duration
@@ -67,10 +68,12 @@ func TestRandomWaitsDiffer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			params["timeout"] = "100ms"
 			at, err := attempts(t, params)
+
 			waits := map[time.Duration]bool{}
 			for i := range at[1:] {
 				waits[at[i+1]-at[i]] = true
 			}
+
 			if len(waits) < 2 || !errors.Is(err, lock.ErrTimeout) {
 				t.Errorf("%v: attempts at %v, then %v", params, at, err)
 			}

@@ -214,14 +214,14 @@ func (l rwSafeLock) take(ctx context.Context) (bool, error) {
 }
 
 // place is for how long an attempt keeps a waiter's place: a writer's bar or a reader's
-// turn. It outlives the waiter for that long.
+// turn. It outlives the waiter for that long. 0: the attempt keeps none.
 func (l rwSafeLock) place() time.Duration {
 	if !l.waits {
 		return 0
 	}
 	bar := l.env.Params.Duration(barParam)
 	if l.mode == exclusive {
-		bar -= time.Since(l.start)
+		bar -= time.Since(l.start) // a writer's bar is a total, however often it asks
 	}
 	untilNextAttempt := max(100*time.Millisecond, 3*l.locker.Backoff.Longest())
 	return max(min(bar, untilNextAttempt), 0)

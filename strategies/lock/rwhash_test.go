@@ -177,6 +177,7 @@ func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 	t.Cleanup(func() {
 		rdb.Close()
 	})
+
 	l, err := kind(t, name).New(lock.Env{
 		Redis:     rdb,
 		NewClient: dial,

@@ -168,14 +168,15 @@ func (d deletedUnderWatch) undo(ctx context.Context) error { return d.deleteWatc
 
 func (d deletedUnderWatch) release(ctx context.Context) error { return d.deleteWatched(ctx) }
 
-// deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
+// deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC. An aborted EXEC
+// starts it again: the key has changed since WATCH, and the next GET says whose it is now.
 func (h *hold) deleteWatched(ctx context.Context) error {
 	for {
 		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error {
 			return h.deleteIfMine(ctx, tx)
 		}, h.key)
 		if !errors.Is(err, redis.TxFailedErr) {
-			return h.releases(1, err)
+			return h.releases(1, err) // 1: where the key is another's, err says so
 		}
 	}
 }
@@ -193,6 +194,9 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 
 var setNXExpireTake = script("setnx_expire")
 
+// setNXThenExpire takes the timed locks of this file. If SETNX succeeds and EXPIRE fails
+// the lock is held: it returns true with the error. setnx-expire has no parameter take, so
+// that it always sends two commands.
 func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
 	if h.env.Params.Text(takeParam) == byScript {
 		command, n := h.expireCommand()

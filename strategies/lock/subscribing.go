@@ -127,6 +127,8 @@ func (w *waiter) leave(taken bool) {
 	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
+	// Removed first, or it might wake itself.
 	rest := slices.DeleteFunc(h.waiters[w.channel], func(other *waiter) bool {
 		return other == w
 	})
@@ -135,6 +137,7 @@ func (w *waiter) leave(taken bool) {
 		delete(h.waiters, w.channel)
 		wire.Signal(h.changed)
 	}
+
 	if !taken {
 		h.wakeOne(w.channel)
 	}
@@ -149,6 +152,8 @@ func (h *hub) wakeOne(channel string) {
 	}
 }
 
+// receive wakes the waiters that a message is for. The reply to a SUBSCRIBE wakes all at the
+// channel, because the lock may have become free before.
 func (h *hub) receive(message any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,7 +228,9 @@ func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 }
 
 // difference updates subscribed, and returns the channels to subscribe to and
-// to unsubscribe from.
+// to unsubscribe from. A channel is subscribed to from the first waiter that listens until
+// the last waiter has left. subscribed is ahead of the requests: one that fails ends follow,
+// and the next session starts with an empty one.
 func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -254,7 +261,7 @@ func (h *hub) session(rdb *redis.Client) {
 	var writer sync.WaitGroup
 	writer.Go(func() { h.follow(ctx, subscription) })
 	defer writer.Wait()
-	defer cancel()
+	defer cancel() // before the wait: it ends follow
 
 	for asked := false; ; {
 		message, err := subscription.ReceiveTimeout(ctx, hubSilence)

@@ -24,6 +24,7 @@ func TestHubWakesTheWaiterThatAMessageIsFor(t *testing.T) {
 	h := newHub(nil)
 	free := &redis.Message{Channel: "x", Payload: freed}
 	a, b, c, other := h.join("x", "a"), h.join("x", "b"), h.join("x", "c"), h.join("y", "o")
+
 	for _, test := range []struct {
 		what    string
 		message []any

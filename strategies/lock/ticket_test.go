@@ -56,6 +56,7 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 			w = b.worker("ticket", setting{steps: whenever(step.Waiting, func() {
 				_ = w.conn.Close()
 			})})
+
 			if _, err := w.Acquire(b.Context(), name); err == nil {
 				b.Error("a dead client took the lock")
 			}
@@ -65,6 +66,7 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 			proxy := testkit.StartProxy(b, b.server)
 			w := b.worker("ticket", setting{through: proxy.Server()})
 			proxy.LoseReply("incr")
+
 			if _, err := w.Acquire(b.Context(), name); err == nil || errors.Is(err, lock.ErrTimeout) {
 				b.Errorf("acquisition without a reply: %v", err)
 			}
@@ -73,6 +75,7 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			onServer(t, func(t *testing.T, b *bench) {
 				die(b)
+
 				other := b.worker("ticket", setting{params: param.Values{"timeout": "20ms"}})
 				_, err := other.Acquire(t.Context(), name)
 				wants(t, "acquisition behind a dead client", err, lock.ErrTimeout)

@@ -40,6 +40,8 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	kind.Promises.NoticesLoss = true
 	kind.Check = also(kind.Check, checkRenewal)
 
+	// open makes Lockers of the kind as it was: of all that is changed here they see env.watched
+	// alone, by which withOwnParts has them promise NoticesLoss, too.
 	open := kind.New
 	kind.New = func(env Env) (Locker, error) {
 		env.watched = true
@@ -125,12 +127,15 @@ func renewUntil(
 		case <-tick.C:
 		}
 
+		// Read before the request is sent: the server counts the TTL from a later moment.
 		start = time.Now()
 		tick.Reset(every)
 		ctx, done := context.WithDeadline(noticed, valid)
 		err := lease.Renew(ctx)
 		done()
 
+		// After any other error than ErrLost the next tick tries again, until the lock may
+		// have expired.
 		switch {
 		case err == nil:
 			valid = start.Add(ttl)

@@ -18,10 +18,12 @@ func TestDurationHasANormalForm(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("Normalize(%q) = %q, %v; want %q", value, got, err, want)
 		}
+
 		if again, err := poll.Normalize(got); err != nil || again != got {
 			t.Errorf("the normal form %q normalizes to %q, %v", got, again, err)
 		}
 	}
+
 	if poll.Default != "1ms" {
 		t.Errorf("default %q, want 1ms", poll.Default)
 	}

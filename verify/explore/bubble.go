@@ -23,7 +23,8 @@ type ending struct {
 	err   error
 }
 
-// schedule plays one schedule.
+// schedule plays one schedule. The world that it returns is never nil; it is empty if the
+// schedule was given up.
 func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, error) {
 	if e.redis == nil {
 		for range 1 + e.program.LockServers {
@@ -41,13 +42,16 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 	}()
 
 	end := e.await(done)
-	if e.chance.misled() {
+	if e.chance.misled() { // whatever came of it
 		end.err = search.ErrAgain
 	}
 	if end.err == nil && end.world.unsupported != "" {
 		end.err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
 			"so that nothing can be concluded", end.world.unsupported)
 	}
+
+	// New servers are started for the next schedule if goroutines of this one may still use
+	// these, or if these have learned a script that it should not begin with.
 	wasted := end.err != nil && !errors.Is(end.err, search.ErrMerged)
 	if wasted || len(end.world.scripts) > len(e.scripts) {
 		e.redis = nil
@@ -99,7 +103,7 @@ func (e *explorer) await(done <-chan ending) ending {
 			continue
 		}
 		if waiting, where := e.heldUp(); where != "" {
-			e.waiting = waiting
+			e.waiting = waiting // they stay, and are no news from now on
 			// At the first such stop the schedule is played again, and each rest looks for mutexes:
 			// one that is held over a request is no deadlock, see settle.
 			if !e.mutexes {

@@ -105,6 +105,8 @@ func (w *world) cancelCalls(c search.Choice, _ *request) {
 	}
 	w.draw(verify.Event{Client: c.N, Does: does}, nil)
 
+	// sends is set until the client has come to rest: by it closed tells what becomes of requests
+	// on connections that the client closes meanwhile.
 	w.mu.Lock()
 	calls := w.clients[c.N].calls
 	w.clients[c.N].calls = nil
@@ -113,6 +115,7 @@ func (w *world) cancelCalls(c search.Choice, _ *request) {
 	w.mu.Unlock()
 
 	for _, call := range calls {
+		// Before cancel: once the call has ended, Err looks at deadlineCame to say why.
 		call.deadlineCame.Store(err == context.DeadlineExceeded)
 		call.cancel()
 	}

@@ -148,11 +148,13 @@ func TestQuietTimeInTokens(t *testing.T) {
 		if len(r.Found) != 1 {
 			t.Fatal(r)
 		}
+
 		token := r.Found[0].Token
 		again, err := Replay(t.Context(), p, token)
 		if err != nil || again.Diagram.String() != r.Found[0].Diagram.String() {
 			t.Errorf("%s: %v\n%s", token, err, again.Diagram)
 		}
+
 		if strings.Contains(token, "cancel") {
 			t.Error(token)
 		}

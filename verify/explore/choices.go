@@ -25,6 +25,8 @@ func (e *explorer) options(w *world) []search.Choice {
 		return slices.Concat(options, e.serverFaults(w), e.betweenRequests(w))
 	}
 
+	// Nobody can go on. Where something else may happen before a client's timer comes, to let time
+	// pass is a choice; without any choice goThrough lets it pass.
 	waitsForTimer := func(c *client) bool {
 		return c.alive() && c.paused.IsZero()
 	}
@@ -80,8 +82,9 @@ func (e *explorer) inQuiet(w *world, others []search.Choice) []search.Choice {
 }
 
 // deliveries are the choices to deliver a request, those of the client that was chosen
-// last first, each with what else can happen to it. A request that is independent comes at
-// once, if there is one: only what can happen to it is a choice.
+// last first, each with what else can happen to it. A request that is independent, since it
+// conflicts with none that another client has been seen to make (see reduction), comes at once:
+// only what can happen to it is a choice.
 func (e *explorer) deliveries(w *world) (options []search.Choice, independent bool) {
 	first := 0
 	goesOn := w.running != nobody && w.next(w.running) != nil
@@ -101,13 +104,16 @@ func (e *explorer) deliveries(w *world) (options []search.Choice, independent bo
 			return e.withFaults(w, nil, r, aside), true
 		}
 
-		for at, r := range w.nexts(i) { // over another connection than the first: a preemption, too
+		for at, next := range w.nexts(i) { // over another connection than the first: a preemption, too
+			// One that conflicts with the client's own late request alone may come before it or after:
+			// once that has come, it is delivered at once (above), before what the client asks over
+			// other connections.
 			if alone && at > 0 {
-				break // the client's own requests come in this order once the late one has come, too
+				break
 			}
 			preempts := goesOn && i != w.running || at > 0
 			deliver := search.Choice{What: search.Deliver, N: i, At: at, Preempt: preempts}
-			options = append(options, e.within(w, e.withFaults(w, nil, r, deliver))...)
+			options = append(options, e.within(w, e.withFaults(w, nil, next, deliver))...)
 		}
 	}
 	return options, false
@@ -174,7 +180,7 @@ func (e *explorer) serverFaults(w *world) (options []search.Choice) {
 	}
 
 	for n := range w.program.LockServers {
-		executed := len(w.lockServer(n).log)
+		executed := len(w.lockServer(n).log) // a state counts them up to 2, see sayLog
 		add := func(fault Fault, number, needs int) {
 			if executed >= needs && e.mayStrike(w, fault) {
 				options = append(options, search.Choice{What: string(fault), N: number})

@@ -86,7 +86,8 @@ func (c *chance) without() (restore func()) {
 
 // seed begins a step. What is drawn in it does not depend on whether it strikes.
 func (c *chance) seed(of, which, count int, strikes bool) {
-	c.look()
+	c.look() // for the step before, which c.step still is
+
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], uint64(of))
 	binary.LittleEndian.PutUint64(seed[8:], uint64(which))
@@ -95,6 +96,8 @@ func (c *chance) seed(of, which, count int, strikes bool) {
 
 	sum := sha256.Sum256(seed[:])
 	c.step = stepID{seed: int64(binary.LittleEndian.Uint64(sum[:])), strikes: strikes}
+
+	// Each look takes one of the plain numbers: they begin again long before they run out.
 	switch {
 	case c.draws == nil || c.draws[c.step]:
 		seedAll(c.step.seed)
@@ -150,13 +153,15 @@ func (c *chance) misled() bool {
 	return was
 }
 
-// drawn reports whether somebody has drawn something from math/rand in this step.
+// drawn reports whether somebody has drawn something from math/rand in this step. It draws from
+// it itself, so that it is called once in a step, at its end.
 func (c *chance) drawn() bool {
 	if c.looked != notPlain {
 		c.look()
 		return c.looked == notPlain
 	}
 
+	// The step was seeded: if nobody has drawn, the first number of its seed comes now.
 	first, known := c.first[c.step.seed]
 	if !known {
 		if len(c.first) > mostFirsts {
@@ -209,6 +214,7 @@ func (s *seeded) readers() []string {
 	return slices.Sorted(maps.Keys(s.streams))
 }
 
+// Read implements io.Reader, and stands in for cryptorand.Reader: see without.
 func (s *seeded) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

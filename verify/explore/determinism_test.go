@@ -46,10 +46,12 @@ func TestFirstDraw(t *testing.T) {
 		_ = conn.Incr(ctx, "between").Err()
 		return strconv.FormatInt(first, 10) + " " + strconv.FormatInt(rand.Int63(), 10)
 	})
+
 	r := Run(t, p, Bounds{Preemptions: 1, Exhaustive: true})
 	if len(r.Found) != 1 || r.Lost > 0 {
 		t.Fatal(r)
 	}
+
 	alone := testkit.Must(Replay(t.Context(), p, r.Found[0].Token))(t)
 	if played, found := alone.Diagram.String(), r.Found[0].Diagram.String(); played != found {
 		t.Errorf("alone:\n%s\nin a search:\n%s", played, found)

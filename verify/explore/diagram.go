@@ -77,6 +77,8 @@ func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 	connection := func(text string) string {
 		return known.Of("connection", names.FindStringSubmatch(text)[1])
 	}
+
+	// does comes before reply: labels are numbered as a reader meets them.
 	add := func(n noted, does, reply string) {
 		does = names.ReplaceAllStringFunc(does, connection)
 		reply = names.ReplaceAllStringFunc(reply, connection)

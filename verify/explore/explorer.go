@@ -28,7 +28,7 @@ type explorer struct {
 	// What schedules begin with:
 	scripts    []string               // that were sent whole in the first schedule
 	addrs      []string               // of the servers of the locks
-	redis      []*miniredis.Miniredis // nil: the last schedule has taught them a script
+	redis      []*miniredis.Miniredis // nil: others are started for the next one
 	remembered backend.Scripts
 	rehearsal  rehearsal
 	pools      pools
@@ -112,7 +112,7 @@ func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
 			Preemptions: e.bounds.Preemptions, Faults: e.bounds.Faults, Total: e.bounds.Total,
 			Schedules: e.bounds.Schedules, Exhaustive: e.bounds.Exhaustive, Unmerged: e.bounds.Unmerged,
 		},
-		Worlds:  []search.World{e},
+		Worlds:  []search.World{e}, // one: it seeds sources of chance of the whole process
 		Relearn: e.relearn,
 	}
 	if on := e.program.OnFound; on != nil {
@@ -122,6 +122,8 @@ func (e *explorer) drive(ctx context.Context) (search.Summary, error) {
 		o.Progress = func(soFar search.Summary) { on(e.report(soFar)) }
 	}
 
+	// The first schedule has been played without both, as replays are: every step is seeded then,
+	// and mutexes are looked for.
 	e.chance.trust()
 	e.mutexes = e.hadMutexes
 	return search.Drive(ctx, o)
@@ -159,9 +161,9 @@ func (e *explorer) afterFirst(run func() error) error {
 // has connected. Faults of servers that there are not cannot happen.
 func (e *explorer) takeOver(w *world) {
 	e.scripts = w.scripts
-	e.redis = nil
+	e.redis = nil                                   // those of the next schedule know the scripts
 	e.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
-	e.program.LockServers = len(e.addrs)
+	e.program.LockServers = len(e.addrs)            // with Masters they were not known before
 
 	servers := len(e.addrs)
 	e.bounds.Kinds = slices.DeleteFunc(slices.Clone(e.bounds.Kinds), func(f Fault) bool {
@@ -225,6 +227,8 @@ func (e *explorer) goThrough(w *world, choose search.Chooser) error {
 		if err != nil {
 			return err
 		}
+
+		// Not before choose: its State has what had passed before this point.
 		e.passes(w, options)
 		w.do(c, e.take(w, c))
 	}

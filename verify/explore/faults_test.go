@@ -100,6 +100,7 @@ func pipelined(never string) Program {
 		if letter == "B" {
 			return errors.Join(conn.Append(ctx, key, "x").Err(), conn.Append(ctx, key, "y").Err())
 		}
+
 		_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, text := range []string{"1", "2", "3"} {
 				p.Append(ctx, key, text)
@@ -108,6 +109,7 @@ func pipelined(never string) Program {
 		})
 		return err
 	})
+
 	p.Name = "pipelined"
 	return p
 }
@@ -210,6 +212,7 @@ func TestClockSteps(t *testing.T) {
 func reads(expiry time.Duration, servers int) Program {
 	return Program{Name: "reads", Subject: "own", LockServers: servers, Begin: func(*Server) *Trial {
 		gone := false
+
 		do := func(name string) Client {
 			return Client{name, connectedTo(servers-1, func(ctx context.Context, conn *redisconn.Conn) string {
 				set := conn.Set(ctx, name, "set", expiry).Err()
@@ -217,6 +220,7 @@ func reads(expiry time.Duration, servers int) Program {
 				return ""
 			})}
 		}
+
 		return &Trial{Clients: []Client{do("A"), do("B")}, Judge: func(*Server) []verify.Violation {
 			return planted(gone, "what was set is gone")
 		}}
@@ -229,14 +233,17 @@ func TestFaultsAreNotReduced(t *testing.T) {
 	strikes := map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease}
 	for fault, expiry := range strikes {
 		servers := 1
+		// A server's clock steps ahead only where there are several.
 		if fault == ServerClock {
 			servers = 3
 		}
+
 		r := Run(t, reads(expiry, servers), Bounds{Faults: 1, Kinds: []Fault{fault}})
 		if len(r.Found) != 1 || r.Found[0].Harm != "planted" {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
+
 		f, err := Replay(t.Context(), reads(expiry, servers), r.Found[0].Token)
 		if err != nil || !strings.Contains(f.Diagram.String(), "Harm: planted: what was set is gone") {
 			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, f.Diagram)

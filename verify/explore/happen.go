@@ -65,6 +65,7 @@ func (w *world) do(c search.Choice, r *request) {
 	kind := kinds[Fault(c.What)]
 	w.note(c)
 	w.begins(c, kind)
+
 	if kind.turn && !c.Aside {
 		w.running = c.N
 	}
@@ -78,6 +79,7 @@ func (w *world) do(c search.Choice, r *request) {
 		w.polling = polling{} // what was asked before may now have another answer
 	}
 
+	// A request that is not late is the first that waits on its connection: see nexts and head.
 	switch {
 	case c.What == search.Arrive:
 		r.held = false
@@ -128,6 +130,8 @@ func (w *world) note(c search.Choice) {
 	}
 }
 
+// execute has its server execute a request. Unless it is delivered, whole or in part, the client
+// hears nothing over its connection from then on: deaf is set before the reply is written.
 func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf = how != search.Deliver && how != Split
@@ -135,7 +139,7 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Unlock()
 
 	r.server.executeLogged(r)
-	w.uses = nil
+	w.uses = nil // what the search itself asks later is not this request's
 	if how == search.Deliver {
 		w.polling.hear(r)
 	}
@@ -191,7 +195,7 @@ func (w *world) wake(c search.Choice, _ *request) {
 // letTimePass waits until a client sends something or, where all others wait for one, until
 // that one does.
 func (w *world) letTimePass(c search.Choice, _ *request) {
-	if c.IsQuiet() {
+	if c.IsQuiet() { // as in goThrough, where there is no choice
 		w.wait(1)
 		return
 	}

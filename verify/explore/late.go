@@ -115,7 +115,7 @@ func (e *explorer) comesToNothing(r *request) bool {
 		h.copies = map[string]*miniredis.Miniredis{}
 	}
 	idle := e.rehearse(s, scripts, database, r.commands)
-	if !h.asks {
+	if !h.asks { // else it depends on the time as well
 		h.idle[found] = idle
 	}
 	return idle
@@ -153,6 +153,8 @@ func (e *explorer) rehearse(s *Server, scripts []string, database int, commands 
 	for _, command := range commands {
 		e.remembered.Dispatch(m.Server(), peer, command, true)
 	}
+
+	// If the copy was not exact to begin with, nothing is known: see copyTo.
 	return h.onlyData && copied.held() == before && before == s.held()
 }
 

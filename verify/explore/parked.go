@@ -51,7 +51,8 @@ func (s *Server) waits(
 		return nil, 0, false
 	}
 
-	// A time-out of nothing waits for good, so that only a number below 0 is an error.
+	// A time-out of nothing waits for good, so that only a number below 0 is an error. What has
+	// no valid time-out here does not wait: it is executed at once, and may be refused.
 	n, err := strconv.ParseFloat(text, 64)
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
@@ -74,7 +75,7 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	keys := (len(args) - streams) / 2
 	p.keys = args[streams : streams+keys]
 	p.after = slices.Clone(args[streams+keys:])
-	for i, id := range p.after {
+	for i, id := range p.after { // $ is the end of the stream now, not when p.command is executed
 		if id == "$" {
 			p.after[i] = s.last(p.in, p.keys[i])
 		}
@@ -112,6 +113,8 @@ func (s *Server) parks(r *request, command []string) bool {
 	}
 
 	p.request = r
+	// What it does in the end is noted as done by the request that lets it go on. So it counts as
+	// writing all its keys now.
 	for _, key := range p.keys {
 		s.world.uses.add(s.named(key), true)
 	}
@@ -135,6 +138,8 @@ func (s *Server) parks(r *request, command []string) bool {
 func (s *Server) unpark() {
 	s.parking.Lock()
 	defer s.parking.Unlock()
+
+	// Each time from the first again: what was executed may change what the others find.
 	for {
 		i := slices.IndexFunc(s.parked, func(p *parked) bool {
 			return p.Broken() || p.holds(s)

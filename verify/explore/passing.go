@@ -7,8 +7,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// expire notes which clients have given up waiting for a late request, and loses
-// requests that are too old to arrive.
+// expire answers requests whose time-out in a server has come, notes which clients have given
+// up waiting for a late request, and loses requests that are too old to arrive.
 func (w *world) expire() {
 	answered := false
 	for _, s := range w.servers {
@@ -64,7 +64,7 @@ func (w *world) arrives(within time.Duration) bool {
 }
 
 // due is when a client has been paused for this many leases, a late request is
-// lost, or a server's wait ends.
+// lost, or a server's wait ends, or else when patience ends.
 func (w *world) due(leases time.Duration) time.Time {
 	until := w.last.Add(patience)
 	atMost := func(since time.Time, after time.Duration) {

@@ -192,6 +192,7 @@ func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request)
 			r.server.knowScript(command[1])
 		}
 	}
+
 	answer := ""
 	rw, err := g.connection(ctx, target, r.conn)
 	if err == nil {
@@ -200,6 +201,7 @@ func (g *gate) execute(ctx context.Context, target redisconn.Target, r *request)
 	if err != nil {
 		g.err = errors.Join(g.err, err)
 	}
+
 	_, _ = replier{r.conn}.Write([]byte(answer))
 }
 

@@ -48,6 +48,7 @@ func redlockLooks() (all []looked) {
 			all = append(all, looked{"redlock", 1, []explore.Fault{f}})
 		}
 	}
+
 	const (
 		lose  = explore.Lose
 		drop  = explore.Drop
@@ -55,12 +56,14 @@ func redlockLooks() (all []looked) {
 		empty = explore.Empty
 		clock = explore.ServerClock
 	)
+
 	for _, pair := range [][]explore.Fault{
 		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock},
 		{clock, lose}, {clock, drop}, {clock},
 	} {
 		all = append(all, looked{"redlock", 2, pair})
 	}
+
 	return append(all, looked{"redlock:fencing=token", 1, nil},
 		looked{"redlock:fencing=token", 2, []explore.Fault{empty, drop}})
 }
@@ -72,15 +75,18 @@ func (l looked) search(t *testing.T) findings.Exploration {
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
 	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
 	r := testkit.Must(explore.Search(t.Context(), p, bounds))(t)
+
 	e := findings.Exploration{
 		Scheme: l.scheme, Program: p.Name, Searched: findings.Searched{
 			Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Merged: r.Merged,
 			Harmful: r.Harmful, Complete: r.Complete,
 		},
 	}
+
 	if len(r.Found) > 0 {
 		e.Shortest(r.Found[0].Violation, r.Found[0].Preemptions, r.Found[0].Faults, r.Found[0].Token)
 	}
+
 	for _, f := range l.of {
 		e.Of = append(e.Of, string(f))
 	}

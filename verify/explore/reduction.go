@@ -107,6 +107,7 @@ func (r *request) String() string {
 	}
 	for _, command := range r.commands {
 		for i, arg := range command {
+			// It tells which script is executed, and is the same in all schedules.
 			isHash := i == 1 && strings.HasPrefix(command[0], "evalsha")
 			if !isHash {
 				arg = search.Anonymous(arg)
@@ -152,6 +153,7 @@ func (e *explorer) isRepeat(w *world, options []search.Choice) bool {
 		return false
 	}
 	id := r.id()
+	// The reply to one that reads the time may differ though nothing has changed.
 	if _, before := w.polling.replies[id]; !before || e.uses[id][theTime] {
 		return false
 	}

@@ -54,7 +54,8 @@ func (s *Server) serve(c *conn) {
 	c.peer = server.NewPeer(bufio.NewWriterSize(replier{c}, 256))
 }
 
-// sent is called with what the client has written at once.
+// sent is called with what the client has written at once. A handshake waits only behind
+// requests that wait: what is sent over one connection keeps its order.
 func (c *conn) sent(commands [][]string) {
 	r := &request{conn: c, commands: commands}
 	c.world.mu.Lock()
@@ -63,7 +64,8 @@ func (c *conn) sent(commands [][]string) {
 	switch {
 	case c.Broken():
 	case c.client == nobody || len(c.waiting) == 0 && !slices.ContainsFunc(commands, gated):
-		// It is no choice. The world is locked again for the deferred Unlock.
+		// It is no choice. It is executed with the world unlocked, since a replier locks it. Then
+		// it is locked again for the deferred Unlock.
 		c.world.mu.Unlock()
 		c.server.deliver(r)
 		c.world.mu.Lock()
@@ -76,7 +78,7 @@ func (c *conn) sent(commands [][]string) {
 // gated reports whether a command waits for the search. Those of a handshake do not:
 // no other client can see them.
 func gated(command []string) bool {
-	kills := command[0] == "client" && strings.EqualFold(command[1], "kill")
+	kills := command[0] == "client" && len(command) > 1 && strings.EqualFold(command[1], "kill")
 	return kills || !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
 }
 
@@ -108,6 +110,7 @@ func (c *conn) cut() {
 	c.waiting = nil
 	c.world.mu.Unlock()
 
+	// Not locked: what ends a subscription may write to a replier, which locks the world.
 	c.peer.Close()
 	if ends {
 		c.world.remembered.Dispatch(c.server.redis.Server(), c.peer, []string{"UNSUBSCRIBE"}, false)

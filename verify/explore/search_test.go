@@ -79,6 +79,7 @@ func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(c
 		if n >= 0 {
 			addr = s.LockServers()[n]
 		}
+
 		connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", addr) }
 		conn, err := redisconn.Over(connect).WithReplyTimeout(s.ReplyTimeout()).Dial(ctx)
 		if err != nil {

@@ -104,7 +104,7 @@ func (s *Server) run(r *request) {
 	for _, command := range r.commands {
 		refused := command[0] == "exec" && !r.queues // an error, which ends no WATCH
 		r.queues = queuesAfter(command, r.queues)
-		if !refused {
+		if !refused { // before it is executed: an EXEC watches nothing when it writes
 			s.learn(r, command)
 		}
 
@@ -123,6 +123,11 @@ func (s *Server) run(r *request) {
 // learn notes what a command says of its connection, of scripts, and of keys that note
 // does not see.
 func (s *Server) learn(r *request, command []string) {
+	takesNothing := slices.Contains([]string{"unwatch", "discard", "exec"}, command[0])
+	if len(command) == 1 && !takesNothing { // an error
+		return
+	}
+
 	switch command[0] {
 	case "subscribe", "psubscribe":
 		r.subscribed = true
@@ -137,8 +142,10 @@ func (s *Server) learn(r *request, command []string) {
 
 	case "eval", "eval_ro":
 		s.knowScript(command[1])
-	case "script": // LOAD
-		s.knowScript(command[len(command)-1])
+	case "script":
+		if strings.EqualFold(command[1], "load") {
+			s.knowScript(command[len(command)-1])
+		}
 
 	case "exec": // it reads what is watched, and writes what was queued by earlier requests
 		for _, key := range r.watch.keys {
@@ -159,10 +166,17 @@ func queuesAfter(command []string, before bool) bool {
 // connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know;
 // false: it is another command.
 func (s *Server) connections(r *request, command []string) bool {
+	if len(command) == 1 { // an error
+		return false
+	}
+
 	switch strings.ToLower(command[1]) {
 	case "info":
 		r.peer.WriteBulk("id=" + r.name + " addr=memory:" + r.name + " laddr=memory:0\n")
 	case "kill":
+		if len(command) < 4 { // not by ID: the server in memory answers with an error
+			return false
+		}
 		s.world.uses.add(everything, true)
 		r.peer.WriteInt(s.world.disconnect(s, command[3]))
 	default:
@@ -183,19 +197,24 @@ func (w *world) disconnect(server *Server, name string) int {
 	}
 
 	found := all[i]
-	late := len(w.late)
+	before := len(w.late)
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
 		return r.conn == found
 	})
-	if found.Broken() && len(w.late) == late {
-		return 0 // the server knows that it has ended
+	hadLate := len(w.late) < before
+
+	// Its client has closed it, and nothing was on its way behind which the server has yet to learn
+	// that: for the server it has ended.
+	if found.Broken() && !hadLate {
+		return 0
 	}
 	found.cut()
 	return 1
 }
 
 // note notes the keys of a command before it is executed, also in a script, or that it is
-// not known. One of a transaction is noted when it is queued, and not at EXEC: see learn.
+// not known. One of a transaction is noted when it is queued, and not at EXEC: see
+// learn. Scripts.Dispatch holds its lock while it calls note, which must not call Do.
 func (s *Server) note(cmd string, args []string) {
 	upper := strings.ToUpper(cmd)
 	waits := wire.Blocks(cmd) && !slices.Contains(parkable, upper)
@@ -264,6 +283,7 @@ type executed struct {
 // executeLogged executes a request, and notes it in the log: of a server that a replica which
 // lags may replace, also whether it has changed something. Server 0 is never replaced.
 func (s *Server) executeLogged(r *request) {
+	// Before it is executed, which may select another database.
 	s.log = append(s.log, executed{
 		Executed: backend.Executed{
 			Connection: r.conn,

@@ -185,8 +185,9 @@ func (w *world) observe(r *request) {
 	r.server.deliver(r)
 	after := r.server.contents()
 
-	w.mu.Lock()
+	w.mu.Lock() // only now: each reply locks it, see replier
 	defer w.mu.Unlock()
+
 	o := &w.clients[r.client].observed
 	o.sent()
 	waits := func(p *parked) bool { return p.request == r }

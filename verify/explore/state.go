@@ -47,7 +47,7 @@ func (e *explorer) state(w *world) string {
 		return ""
 	}
 	shared := w.trial.State()
-	for _, s := range w.servers {
+	for _, s := range w.servers { // not locked: each reply locks the world
 		s.Do("TIME") // what has expired goes
 	}
 
@@ -188,7 +188,7 @@ func (s *Server) say(say sayer) {
 func (e *explorer) sayLog(say sayer, w *world, s *Server) {
 	strikes := func(kind Fault) bool { return s.number > 0 && e.mayStrike(w, kind) }
 	if strikes(Empty) || strikes(Behind) || strikes(ServerClock) {
-		say(partLog, "%d %d", s.number, min(len(s.log), 2))
+		say(partLog, "%d %d", s.number, min(len(s.log), 2)) // serverFaults needs 2 at most
 	}
 	for _, entry := range s.log {
 		if s.opaque || strikes(Behind) && entry.changes {
@@ -219,7 +219,8 @@ func writeContents(b *strings.Builder, db *miniredis.RedisDB) {
 	}
 }
 
-// writeValue writes what a key holds.
+// writeValue writes what a key holds, in one order: miniredis sorts all but the members of a
+// sorted set. Other kinds are left out: see opaque.
 func writeValue(b *strings.Builder, db *miniredis.RedisDB, key string) {
 	switch db.Type(key) {
 	case "string":

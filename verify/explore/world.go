@@ -100,7 +100,7 @@ func newWorld(e *explorer) *world {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
 	w.chance.tokens.beginSchedule()
-	w.beginStep(ofServer, 0, 0, false)
+	w.beginStep(ofServer, 0, 0, false) // Begin may draw
 	w.trial = w.program.Begin(w.servers[0])
 
 	e.running.Store(w) // not before Begin: await may call leftBehind, which reads w.trial
@@ -112,7 +112,8 @@ func newWorld(e *explorer) *world {
 	return w
 }
 
-// start has a client do what it does, in a goroutine with its label.
+// start has a client do what it does, in a goroutine with its label, by which goroutines and
+// callingClient find those that the client starts, too.
 func (w *world) start(i int) {
 	c := w.trial.Clients[i]
 	ctx, cancel := context.WithCancel(context.Background())
@@ -260,6 +261,7 @@ func (w *world) anyDelayed() bool {
 // finish ends all clients, since no goroutine may stay in the bubble, and has
 // the end judged.
 func (w *world) finish() (found []verify.Violation) {
+	// Before end, which kills them: who is alive now has not ended by itself.
 	for i, c := range w.clients {
 		if c.alive() {
 			text := w.trial.Clients[i].Name + " does not end within " + patience.String()
@@ -322,7 +324,8 @@ const labelOf = " of "
 // frames are those of a stack, after their addresses.
 var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 
-// goroutines are those of a client that run or wait, by their stacks.
+// goroutines are those of a client that run or wait, by their stacks. It reads pprof's text:
+// groups of one stack and one set of labels each, with a blank line between them.
 func (w *world) goroutines(client string) map[string]int {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
@@ -345,8 +348,11 @@ func (w *world) goroutines(client string) map[string]int {
 }
 
 // leftBehind names a client of which a goroutine still runs, with the goroutine's
-// stack. Empty: there is none.
+// stack. Empty: there is none, or no client has begun: w may be nil, or without a trial.
 func (w *world) leftBehind() string {
+	if w == nil || w.trial == nil {
+		return ""
+	}
 	for _, c := range w.trial.Clients {
 		for stack := range w.goroutines(c.Name) {
 			return c.Name + ", in\n" + stack

@@ -42,7 +42,8 @@ func cancellationEndsAWait(f *fixture) {
 
 // deadlineEndsAWait holds the worker, which is about to wait, until its deadline, late
 // enough for a busy machine, has passed. Then no command is under way that a server could
-// still execute, and that nobody would take back.
+// still execute, and that nobody would take back. The step's gate is never opened: it lets the
+// worker go when the worker's context ends.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -55,14 +56,15 @@ func deadlineEndsAWait(f *fixture) {
 }
 
 // givesUp checks that a waiter gives up with an error after some time, and leaves nothing
-// behind.
+// behind. It calls wait once another worker holds the lock.
 func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.Helper()
 	const after = 100 * time.Millisecond
 	lease := f.acquire(f.worker())
 	w := wait(after)
 
-	// A Lock may wait for a reply that it has asked for, however long that takes.
+	// A Lock may wait for a reply that it has asked for, however long that takes: it then gets
+	// checkTTL, as long as the lease of the holder, and the patience.
 	if f.factory.adapted && !w.EndsWithin(after+checkEnd) {
 		f.AwaitEnd(w.Call, checkTTL+f.Patience, "a waiter whose context has ended")
 		f.Unchecked(fmt.Sprintf(
@@ -111,8 +113,9 @@ func isLost(h *suite.HeldRequest, p *suite.Proxies) {
 	h.Open()
 }
 
-// isUnanswered breaks them when the server has executed the request. A server that says nothing
-// parks it.
+// isUnanswered breaks them when the server has executed the request, which its reply shows. A
+// server that parks a request, as Redis does a BLPOP, says nothing: then they break after a
+// second.
 func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
 	replies := func() (sum int64) {
 		p.Each(func(proxy *wire.Proxy) {
@@ -127,6 +130,8 @@ func isUnanswered(h *suite.HeldRequest, p *suite.Proxies) {
 	suite.Repeat(time.Second, func() bool {
 		return replies() > before
 	})
+
+	// Open would deliver the reply that is held back, if it came before the cut.
 	p.Each((*wire.Proxy).Cut)
 	h.Open()
 }
@@ -151,7 +156,7 @@ func (f *fixture) giveUp(
 ) *givenUp {
 	f.Helper()
 	if by.deadline {
-		limit = f.factory.TTL / 2 // if a busy machine is later than that, the call is made once more
+		limit = f.factory.TTL / 2 // too soon for a busy machine: HoldAtEach tries once more
 	}
 	ctx, cancel := context.WithTimeout(f.Ctx, cmp.Or(limit, longTimeout))
 	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error {
@@ -167,7 +172,8 @@ func (f *fixture) giveUp(
 	}
 	<-ctx.Done()
 
-	// A Lock may wait for a reply that it has asked for, however long that takes.
+	// The client is given time to give up before anything becomes of its request. Whether it has
+	// is not asked: a Lock may wait for a reply that it has asked for, however long that takes.
 	g.EndsWithin(f.factory.TTL / 4)
 	by.then(h, l.proxies)
 	f.AwaitEnd(g.Call, checkTTL+f.Patience, "a call that was "+g.String())
@@ -186,14 +192,14 @@ func (f *fixture) eachCancellation(
 			if ends, _ := f.Ctx.Deadline(); time.Until(ends) < 3*f.Patience {
 				f.Unchecked(operation + " takes so long that it was not given up at each of its requests")
 			}
-			f.name = newName()
+			f.name = newName() // what the last try has left may still hold the other lock
 			return try(h, by)
 		})
 	}
 }
 
-// connected makes a Locker whose TTL the check waits for, and which has connected. A waiter may
-// give what it finds its own TTL.
+// connected makes a Locker whose TTL the check waits for, and which has connected. One that only
+// waits gets that TTL, too: a lock may count the holder's time by the TTL of its waiter.
 func (f *fixture) connected() *locker {
 	f.Helper()
 	l := f.brief()
@@ -286,7 +292,7 @@ func (f *fixture) giveUpTaking(
 	})
 
 	if g == nil {
-		return nil, nil
+		return nil, nil // the call may still go on, and write taken
 	}
 	return g, taken
 }
@@ -352,7 +358,10 @@ func (f *fixture) giveUpRelease(h *suite.HeldRequest, by cancellation, ttl time.
 	return g != nil
 }
 
-// releasedAfterAll repeats a release that has failed, and checks what it says.
+// releasedAfterAll repeats a release that has failed, and checks what it says; err is what it
+// returned the first time. If the lease ends soon, others must get in whatever the release says,
+// unless the lock never expires. Else they must only after a yes, and not after that of a Lock,
+// which may leave the key to its lease.
 func (f *fixture) releasedAfterAll(
 	lease *lock.Lease, ttl time.Duration, err error, other lock.Locker, why string,
 ) {

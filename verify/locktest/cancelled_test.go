@@ -24,11 +24,13 @@ func renewsOn(life context.Context, w Worker) (Lock, io.Closer, error) {
 		if err := setPX(ctx, rdb, name, token, w); err != nil {
 			return nil, err
 		}
+
 		go func() {
 			for locking.Sleep(life, w.TTL/3, nil) == nil {
 				_ = renewed.Run(life, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
 			}
 		}()
+
 		return func(ctx context.Context) error {
 			return compareAndDelete(ctx, rdb, name, token, w)
 		}, nil

@@ -19,10 +19,10 @@ import (
 
 // A Lock takes a lock for one client, and returns how to unlock it. If the lock is held, it
 // waits until ctx ends, or returns an error at once, and is called again. That ctx is for
-// taking the lock alone: it has ended when unlock is called, which has its own. name is the lock's own key, or the
-// beginning of all its keys. unlock may be called again, and may return anything
-// if the lock was no longer held. Two goroutines may call a Lock at the same time, unless its
-// client is [Confined].
+// taking the lock alone: it has ended when unlock is called, which has its own. name is the
+// lock's own key, or the beginning of all its keys. unlock may be called again, and may return
+// anything if the lock was no longer held. Two goroutines may call a Lock at the same time,
+// unless its client is [Confined].
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of your own. It connects by w.Dial, whatever the
@@ -37,9 +37,10 @@ type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 // installed, else miniredis. It checks that the lock is exclusive, that only its holder
 // releases it, and that it becomes free after a holder has crashed. Users give up an
 // acquisition and a release at each of their requests, and a wait at its first four: what they
-// leave keeps others out until its lease ends at most, which is logged. It finds out how short a lease the lock can
-// have, and whether the lock renews it, and logs both. From a holder that renews its lease it
-// takes the lock away by deleting its keys. [Run] checks more, and asks for more.
+// leave keeps others out until its lease ends at most, which is logged. It finds out how short
+// a lease the lock can have, and whether the lock renews it, and logs both. From a holder that
+// renews its lease it takes the lock away by deleting its keys. [Run] checks more, and asks for
+// more.
 //
 // A promise that could not be checked is logged, and go test shows the log of a test that
 // passes only with -v. Check(t, open).Require(t) fails such a test.
@@ -206,6 +207,7 @@ func (open Open) adapter(t testing.TB, w Worker, at func(addr string) redisconn.
 	// t.Context ends before the cleanups, of which some still release locks of this client.
 	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	l, closer, err := open(life, w)
+	// Before err is looked at: what an Open that failed has made is closed, too.
 	t.Cleanup(func() {
 		end()
 		if closer != nil {
@@ -245,8 +247,9 @@ func (a *adapter) Acquire(ctx context.Context, name string) (*lock.Lease, error)
 	return a.within(ctx, a.w.Timeout, name, lock.ErrTimeout)
 }
 
-// within takes the lock, and returns late if it has not after some time. Errors
-// include the last one of the lock.
+// within takes the lock, and returns late if it has not after some time, or ctx's error if that
+// has ended. Errors include the last one of the lock. The lock is called at least once, even
+// under a ctx that has ended: endedContextTakesNothing looks at what that call does.
 func (a *adapter) within(
 	ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
 

@@ -206,6 +206,7 @@ func TestRequire(t *testing.T) {
 		{Promise: "survives a crash", State: NotRun, Why: "left lease expires"},
 		{Promise: "fair", State: NotMade},
 	}
+
 	for _, c := range []struct {
 		promises []string
 		says     string

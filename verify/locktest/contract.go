@@ -94,7 +94,8 @@ type crowd struct {
 	overlaps atomic.Int64 // how often somebody was there already
 }
 
-// contend takes and releases the lock in rounds.
+// contend takes and releases the lock in rounds. It runs in a goroutine of its own, so that it
+// must call nothing that ends the check, such as Fatalf.
 func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
 	for range rounds {
 		lease, err := l.Acquire(ctx, f.name)
@@ -110,8 +111,9 @@ func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
 		if inside.now.Add(1) > 1 {
 			inside.overlaps.Add(1)
 		}
-		runtime.Gosched()
+		runtime.Gosched() // others run now: one of them may be inside, too
 		inside.now.Add(-1)
+
 		// Also if the time of ctx is over: others wait for it.
 		if err := lease.Release(f.Ctx); err != nil {
 			f.Errorf("releasing a contended lock: %v", err)
@@ -120,7 +122,7 @@ func (f *fixture) contend(ctx context.Context, l lock.Locker, inside *crowd) {
 }
 
 // lookersExcludeEachOther holds a worker that takes the lock at each point,
-// while another one comes.
+// while another one comes. It is a fault if both get it, and none if neither does.
 func lookersExcludeEachOther(f *fixture) {
 	f.proxied = true
 	f.HoldAtEach("its acquisition", func(h *suite.HeldRequest) bool {
@@ -177,14 +179,16 @@ func overtakenReleaseFreesNothing(f *fixture) {
 	f.HoldAtEach("its release", func(h *suite.HeldRequest) bool {
 		what, answer := f.overtake(h)
 
-		// A release of a lease that renews itself may have passed on another connection.
+		// A yes may be true if leases renew themselves: what was held may have been a renewal,
+		// while the release passed on another connection. A second attempt decides, if it is held.
 		if what == answered && answer == nil && f.factory.Renewing && !f.factory.adapted {
 			if again, then := f.overtake(h); again != notHeld {
 				what, answer = again, then
 			}
 		}
 
-		// A machine that is busy may be the cause.
+		// A release that was held for too long, as on a busy machine, was not judged: it is tried
+		// again.
 		for range 4 {
 			if what != heldTooLong {
 				break
@@ -232,9 +236,10 @@ func (f *fixture) overtake(h *suite.HeldRequest) (outcome, error) {
 	}
 	since := time.Now()
 
-	// What is held may be a renewal, while the release passes on another connection.
+	// If the release ends though a request is held, that is a renewal, and the release has
+	// passed on another connection. Nothing was overtaken then, unless the lock is still held.
 	passed := f.factory.Renewing && release.EndsWithin(f.factory.TTL/2)
-	h.Pause()
+	h.Pause() // its renewals, too, or they would keep the lock
 	next, err := other.Try(f.Ctx, f.name)
 	freed := err == nil
 	if passed && !errors.Is(err, lock.ErrHeld) {
@@ -253,7 +258,8 @@ func (f *fixture) overtake(h *suite.HeldRequest) (outcome, error) {
 	tooLong := time.Since(since) > f.longestHold() && !knows
 	h.Open()
 	f.AwaitEnd(release, f.Patience, "a release that was overtaken")
-	if tooLong {
+
+	if tooLong { // what a library has sent again may have freed the lock of the other
 		_ = next.Release(f.Ctx)
 		return heldTooLong, nil
 	}

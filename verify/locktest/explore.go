@@ -37,6 +37,7 @@ type work struct {
 	only       explore.Fault // that strikes; empty: each that is asked for
 }
 
+// Those that extend come last: searchAll learns from the others whether a lock can be extended.
 var works = []work{
 	{program: "lock"},
 	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
@@ -115,7 +116,7 @@ func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 // An onFound is told of each harm when it is found; nil: nobody is.
 type onFound func(work, explore.Found)
 
-// show prints a harm, and fails the test unless no lock that expires prevents it.
+// show prints a harm, and fails the test unless that is only a note: see verify.Harm.IsNote.
 func show(t *testing.T) onFound {
 	return func(w work, f explore.Found) {
 		fmt.Fprintf(t.Output(), "%s: %s, with %d preemptions and %d faults\n\n%s\n",
@@ -140,7 +141,9 @@ func (w work) bounds(b explore.Bounds) explore.Bounds {
 	return b
 }
 
-// searchAll searches the programs of several works, and logs how far each search has gone.
+// searchAll searches the programs of several works, and logs how far each search has gone. It
+// returns a report of each that was searched: not of a work that b or the lock leaves out, or
+// in which two goroutines may come in either order.
 func searchAll(
 	t *testing.T, works []work, open Open, b explore.Bounds, found onFound,
 ) (all []*explore.Report) {
@@ -193,7 +196,8 @@ func search(
 		}
 	}
 
-	left := map[string]string{} // by stack: whose it is
+	// By stack: whose it is. Only clients of the first schedule write it, under exploring.mu.
+	left := map[string]string{}
 	p := program(t.Name(), open, w, func(client, stack string) {
 		left[stack] = client
 	})
@@ -223,7 +227,7 @@ func program(subject string, open Open, w work, onLeft func(client, stack string
 		Name:     w.program,
 		Subject:  subject,
 		Masters:  true,
-		Observed: true,
+		Observed: true, // the rules ask Session.Seen
 		Begin:    begin,
 	}
 }

@@ -128,6 +128,7 @@ func TestReleaseThatIsNeverRepeated(t *testing.T) {
 		return w.once
 	})
 	bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Cancel}}
+
 	for name, test := range map[string]struct {
 		open  Open
 		harms []verify.Harm // sorted

@@ -35,8 +35,9 @@ func newExploring(open Open, w work) *exploring {
 	return e
 }
 
-// trial is one schedule: of two clients, one of which locks twice, or of two readers with
-// different leases and a writer.
+// trial is one schedule: of two clients, one of which locks twice, of one client with two
+// goroutines, or of two readers with different leases and a writer. Of two clients, the one
+// whose Number is not 0 comes late if they meet, and leaves at once if the work says so.
 func (e *exploring) trial() *explore.Trial {
 	alice := Worker{Name: "Alice", TTL: lease}
 	bob := Worker{Name: "Bob", TTL: e.longest, Number: 1}
@@ -225,12 +226,15 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	if e.work.goroutines {
 		return e.twoGoroutines(ctx, u)
 	}
+
+	// Counted before it takes the lock: what its opening has started may stay.
 	var opened map[string]int
 	if e.onLeft != nil {
 		opened = s.Goroutines()
 	}
 
-	// The client that is to meet the other one at its release is the one that was chosen last.
+	// It makes a request before it waits: without a preemption it is then the client that was
+	// chosen last, and comes first when both can go on, at the release of the other one.
 	if e.work.meet && w.Number > 0 {
 		u.asks(ctx)
 		e.works(ctx)
@@ -262,7 +266,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 }
 
 // tellLeft tells of the goroutines that a client has now, and had not when it had opened its
-// lock. Its own stands elsewhere by now.
+// lock. Its own stands elsewhere by now: it is known by the name of this method in its stack.
 func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]int) {
 	for stack, n := range s.Goroutines() {
 		isOwn := strings.Contains(stack, "locktest.(*exploring).tellLeft")
@@ -279,8 +283,9 @@ func (e *exploring) tellLeft(s *explore.Session, name string, opened map[string]
 func (u *user) asks(ctx context.Context) { _ = u.work.Del(ctx, "work").Err() }
 
 // workAndUnlock makes a request inside, works, and unlocks. The call that unlocks begins before
-// the work, so that an unlock that is deferred is tried after its context has ended, too. One
-// that fails is called once more, as documentation tells users, but where its work says once.
+// the work, so that an unlock that is deferred is tried after its context has ended, too, which
+// does not end the work. An unlock that fails is called once more, as documentation tells users,
+// but where its work says once.
 func (e *exploring) workAndUnlock(
 	ctx context.Context, u *user, unlock func(context.Context) error) error {
 
@@ -310,7 +315,8 @@ func (e *exploring) workAndUnlock(
 	return e.unlockAgain(ctx, u, err, unlock)
 }
 
-// unlockAgain unlocks once more if the first time has failed.
+// unlockAgain unlocks once more if the first time has failed. ctx is the client's life, and no
+// call that may have been given up.
 func (e *exploring) unlockAgain(
 	ctx context.Context, u *user, first error, unlock func(context.Context) error) error {
 
@@ -342,7 +348,8 @@ func (e *exploring) update(write func()) {
 }
 
 // takes calls a Lock until it takes the lock, and returns how the client came in, and how it
-// unlocks.
+// unlocks. The error is an errGivenUp if a fault has ended the call of a client that lives on.
+// Any other says that the client did not get in before its patience or its life ended.
 func (e *exploring) takes(ctx context.Context, u *user) (
 	there *stay, unlock func(context.Context) error, err error) {
 
@@ -356,6 +363,8 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 	bounded, cancel := context.WithTimeout(call, patience)
 	defer cancel()
 
+	// Each call resets what Seen has of gaps, so that the rest between two of them is never in it: a
+	// gap is no less than that.
 	a := &attempt{Session: s, began: time.Now(), before: s.Seen(), gap: lease / 3}
 	defer e.update(func() {
 		delete(e.taking, w.Name)
@@ -363,7 +372,7 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 	for {
 		asked := time.Now()
 		pauses := s.Pauses()
-		s.Waits()
+		s.Waits() // before calls is set: what an earlier call of the lock changed does not count
 		e.update(func() {
 			a.calls = true
 			e.taking[w.Name] = a
@@ -372,12 +381,14 @@ func (e *exploring) takes(ctx context.Context, u *user) (
 		e.waited(a, w.Name, err == nil)
 
 		if err == nil {
-			// If the client was paused, the lock may have been taken before that. Of one of two
+			// A lease of which servers know nothing counts from now. If the client was paused, the
+			// lock may have been taken before that: then it counts from the call. Of one of two
 			// goroutines it is not known what delays it.
 			if s.Pauses() == pauses && !e.work.goroutines {
 				asked = time.Now()
 			}
 			there = &stay{Session: s, Worker: w, asked: asked, isOneOfTwo: e.work.goroutines}
+			// A fault was under way when the attempt began, or has happened since.
 			if a.before.Calm.IsZero() || s.Seen().Faults > a.before.Faults {
 				there.delayed = a.began
 			}

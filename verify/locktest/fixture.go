@@ -39,6 +39,8 @@ func newName() string { return "locktest-" + rand.Text() }
 // longTTL and longTimeout do not pass during a check.
 const longTTL, longTimeout = 10 * time.Minute, 10 * time.Minute
 
+// open makes a Locker; a TTL or a Timeout of 0 does not pass during a check. It numbers workers
+// in the order in which they are opened, whatever w.Number is.
 func (f *fixture) open(w Worker) *locker {
 	f.Helper()
 	long := longTTL
@@ -66,7 +68,8 @@ func (f *fixture) worker() *locker { return f.open(Worker{}) }
 // brief makes a Locker whose TTL the check waits for.
 func (f *fixture) brief() *locker { return f.open(Worker{TTL: f.factory.TTL}) }
 
-// acquire takes a lock that is free, or soon will be.
+// acquire takes a lock that is free, or soon will be. A Lock that nobody gets in time leaves a
+// promise unchecked, instead of broken: it may be slow.
 func (f *fixture) acquire(l lock.Locker) *lock.Lease {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Ctx, f.Patience)
@@ -110,7 +113,8 @@ func (f *fixture) checkLost(lease *lock.Lease, why string) {
 
 var errTaken = errors.New("someone else could take the lock")
 
-// keptOut returns nil if l cannot take the lock, because someone else holds it.
+// keptOut returns nil if l cannot take the lock, because someone else holds it, and errTaken if
+// it could: then it has given the lock back. Any other error is that of Try.
 func (f *fixture) keptOut(l lock.Locker) error {
 	lease, err := l.Try(f.Ctx, f.name)
 	if err == nil {
@@ -214,8 +218,9 @@ func (f *fixture) takeAway(l lock.Locker) *lock.Lease {
 func (f *fixture) crash(l *locker) {
 	f.Helper()
 	if a, is := l.Locker.(*adapter); is {
-		a.end()
+		a.end() // its goroutines end, as those of a killed process do
 	}
+
 	if f.factory.Crash != nil {
 		f.factory.Crash(f.TB, l.Locker)
 	} else if !l.proxies.Each((*wire.Proxy).Disconnect) {
@@ -272,12 +277,15 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 	})
 }
 
-// waiter starts to take a lock that is held. It returns when the worker waits,
-// as far as that can be known.
+// waiter starts to take a lock that is held. It returns when the worker waits, as far as that
+// can be known: by its step, by the hook Queued, or of a Lock by the time that has passed. It
+// also returns when the call has ended, or nothing has shown it within the patience.
 func (f *fixture) waiter(
 	w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
 
 	f.Helper()
+
+	// The gate holds nobody, and only tells. It comes first, since observe may hold the worker.
 	observe := w.Steps
 	waiting := step.Hold(step.Waiting)
 	waiting.Open()
@@ -286,7 +294,7 @@ func (f *fixture) waiter(
 		observe.At(ctx, at)
 	}
 
-	name := f.name
+	name := f.name // the check may go on to another one while the call lasts
 	before := f.queued()
 	l := f.open(w)
 	c := f.start(func(ctx context.Context) (*lock.Lease, error) {

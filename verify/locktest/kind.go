@@ -40,9 +40,13 @@ func (open Open) locker(env lock.Env) (lock.Locker, error) {
 	l, closer, err := open(life, w)
 	if err != nil {
 		end()
+		if closer != nil {
+			_ = closer.Close()
+		}
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	return &measured{
+		// It rests as long as lock.PollParam says by default.
 		adapter: adapter{lock: l, w: w, end: end, rest: time.Millisecond},
 		key:     env.Key,
 		closer:  closer,

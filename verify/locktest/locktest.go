@@ -124,6 +124,7 @@ type check = suite.Check[*fixture]
 // Run tests the lock, each behaviour as a subtest. It logs what became of each
 // promise, and returns it.
 func Run(t *testing.T, factory Factory) Report {
+	// Only a Locker says what it promises: one is opened to ask it.
 	s := newSuite(factory, lock.Promises{})
 	promises := s.Open(suite.New(t, s.Patience), check{}).worker().Promises()
 	report := judge(promises, newSuite(factory, promises).Run(t))
@@ -260,7 +261,8 @@ func judge(promises lock.Promises, results map[string]suite.Result) Report {
 }
 
 // judgePromise returns the state of a promise that was made, and why. A check that failed
-// breaks it, whatever the others found; else the last one that was not made counts.
+// breaks it, whatever the others found; else the last one that was not made counts. A promise
+// without a check would be kept: each needs one in checks.
 func judgePromise(name string, results map[string]suite.Result) (state, why string) {
 	state = Kept
 	for _, c := range checks {

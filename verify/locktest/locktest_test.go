@@ -120,12 +120,14 @@ func TestSkippedChecksAreUnchecked(t *testing.T) {
 		t.Skip("no server")
 		return nil
 	}}
+
 	var got suite.Result
 	testkit.Try(t, func(t testing.TB) {
 		newSuite(factory, everything).RunOne(t, named(t, "workers exclude"), func(r suite.Result) {
 			got = r
 		})
 	})
+
 	if got.Missing == "" {
 		t.Errorf("the outcome is %+v, want what was missing", got)
 	}
@@ -168,6 +170,7 @@ func TestLeftLeases(t *testing.T) {
 				return leavable{m.factory().Open(t, w)}
 			},
 		}
+
 		messages := testkit.Try(t, func(t testing.TB) {
 			newSuite(factory, everything).RunOne(t, named(t, "left lease"), func(suite.Result) {})
 		})
@@ -217,6 +220,7 @@ func TestEveryPromiseHasACheck(t *testing.T) {
 			t.Errorf("promise %q has no check", p.Name)
 		}
 	}
+
 	for _, c := range checks {
 		if !named[c.Promise] {
 			t.Errorf("check %q belongs to %q, which is no promise", c.Name, c.Promise)

@@ -67,12 +67,14 @@ func (l *memoryLease) Renew(context.Context) error {
 	m := l.locker.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if holders := m.room(l.name).holders; !slices.Contains(holders, l) {
 		if m.fault == renewsAnyones || m.fault == renewsTheEnded && len(holders) == 0 {
 			return nil
 		}
 		return lock.ErrLost
 	}
+
 	if m.fault != renewsNothing {
 		l.expires = l.locker.now().Add(l.locker.TTL)
 	}

@@ -282,6 +282,7 @@ func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 	if l.m.fault != repeatsFences {
 		r.fence++
 	}
+
 	lease := &memoryLease{
 		locker:  l,
 		name:    name,
@@ -289,13 +290,16 @@ func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 		fence:   r.fence,
 		expires: l.now().Add(l.TTL),
 	}
+
 	for _, other := range r.holders {
 		if l.m.fault == readersShareLease && l.reading {
 			other.expires = lease.expires
 		}
 	}
+
 	lease.ctx, lease.cancel = context.WithCancelCause(context.Background())
 	r.holders = append(r.holders, lease)
+
 	return &lock.Lease{
 		Noticed: lease.ctx,
 		Fence:   lease.fence,

@@ -29,7 +29,7 @@ type Confined interface {
 // another client had the lock before it asked, or before the last request that changed
 // something: then it has lost it.
 func (e *exploring) extends(ctx context.Context, u *user) bool {
-	var there *stay
+	var there *stay // nil: it has died, and enter has left it out
 	lost := false
 	e.update(func() {
 		there = e.inside[u.Name]
@@ -84,6 +84,7 @@ func (e *exploring) twoGoroutines(ctx context.Context, u *user) string {
 	go func() {
 		end <- e.takesToo(ctx, &second)
 	}()
+
 	_ = locking.Sleep(ctx, e.work.lasts, nil)
 	err = e.unlock(ctx, u.Session, u.Name, unlock)
 	err = e.unlockAgain(ctx, u, err, unlock)

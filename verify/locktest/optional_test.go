@@ -184,6 +184,7 @@ func TestExploreOneObjectOfTwoGoroutines(t *testing.T) {
 	i := slices.IndexFunc(works, func(w work) bool {
 		return w.goroutines
 	})
+
 	for name, test := range map[string]struct {
 		open  Open
 		harms []verify.Harm // sorted
@@ -200,7 +201,9 @@ func TestExploreOneObjectOfTwoGoroutines(t *testing.T) {
 			bounds := explore.Bounds{
 				Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Late},
 			}
+
 			text, harms := judged(t, works[i:i+1], test.open, bounds)
+			// What a fault does to any lock that expires is of no interest here.
 			harms = slices.DeleteFunc(harms, func(h verify.Harm) bool {
 				return h == verify.Outlived || h == verify.Orphaned
 			})

@@ -46,7 +46,7 @@ func waitersGetItInOrder(f *fixture) {
 			if err != nil {
 				return nil, err
 			}
-			order <- i
+			order <- i // before the release, after which the next one may be faster
 			return nil, lease.Release(ctx)
 		}
 		w := f.waiter(Worker{}, take)
@@ -220,6 +220,9 @@ func leftLeaseExpires(f *fixture) {
 	f.release(f.expired(other, "a lease that its holder left"))
 }
 
+// crashedWaiterIsPassedOver has two workers wait in line, and the first of them crash: the other
+// must get the lock all the same. An attempt in which it is not known that both wait says
+// nothing. Another one follows, with twice the TTL, unless the lock has no way to tell.
 func crashedWaiterIsPassedOver(f *fixture) {
 	f.needsCrash()
 	ttl := f.factory.TTL
@@ -243,6 +246,7 @@ func crashedWaiterIsPassedOver(f *fixture) {
 		if err != nil {
 			f.Fatalf("releasing a held lock: %v", err)
 		}
+
 		if known {
 			f.gets(next, "a waiter behind one that crashed")
 			return

@@ -38,7 +38,8 @@ func leaseRenewsItself(f *fixture) {
 const attempts = 7
 
 // outlives checks that a lock is still held after three times its TTL, and can
-// be released then.
+// be released then. keep is called about every sixteenth of the TTL, and renews the lease,
+// or does nothing of one that renews itself. One attempt of several has to succeed.
 func (f *fixture) outlives(keep func(*lock.Lease) error) {
 	f.Helper()
 	ttl := f.factory.TTL

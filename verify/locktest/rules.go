@@ -74,6 +74,8 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
+	// Each call of the lock begins with Waits, which resets what is seen: an attempt keeps it for
+	// all its calls. calls is cleared before the loop below, which would find this attempt.
 	seen := a.Seen()
 	a.gap = max(a.gap, seen.Gap)
 	a.listened = a.listened || seen.Listened
@@ -196,7 +198,7 @@ func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 
 	// It leaves before it asks: whoever enters while the request is on its way meets nobody.
-	var was *stay
+	var was *stay // nil: it has died, and enter has left it out
 	e.update(func() {
 		was = e.inside[name]
 		delete(e.inside, name)
@@ -242,10 +244,9 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 
 func (e *exploring) fresh(s *explore.Server) error {
 	life, end := context.WithCancel(context.Background())
-	defer end()
 	l, closer, err := e.open(life, Worker{
 		Name:    "a fresh client",
-		Number:  3,
+		Number:  3, // those of a trial have 0 to 2
 		TTL:     lease,
 		Timeout: 2 * lease,
 		dial:    s.Connect,
@@ -253,6 +254,7 @@ func (e *exploring) fresh(s *explore.Server) error {
 	if closer != nil {
 		defer closer.Close()
 	}
+	defer end() // before that
 	if err != nil {
 		return err
 	}

@@ -74,10 +74,12 @@ func (k watched) renews(
 	guard *sync.Mutex, done chan<- struct{},
 ) {
 	defer close(done)
+
 	for holds.Err() == nil {
 		guard.Lock()
 		_ = k.renewal.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
 		guard.Unlock()
+
 		select {
 		case <-holds.Done():
 		case <-time.After(k.every):
@@ -276,6 +278,7 @@ func renewedForUsers(givesBack bool) Open {
 			if err != nil || ctx.Err() == nil {
 				return unlock, err
 			}
+
 			if givesBack {
 				_ = unlock(life)
 			}

@@ -65,10 +65,11 @@ func Run(t *testing.T, factory Factory) {
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as
 // package explore says, in several small markets: two clients that want one item, spend from
 // one account, or buy from each other, an item that is bought and listed again, and three
-// clients. The last two kinds get one preemption at most, and three clients one fault. [explore.Unbounded] has
-// the others go on until no order of requests is left. Its test must not be parallel. The test
-// fails if the audit of a market finds something, or if two who buy from each other wait for
-// each other until they give up. It prints the shortest schedule to that when it is found.
+// clients. The last two kinds get one preemption at most, and three clients one fault.
+// [explore.Unbounded] has the others go on until no order of requests is left. Its test must
+// not be parallel. The test fails if the audit of a market finds something, or if two who buy
+// from each other wait for each other until they give up. It prints the shortest schedule to
+// that when it is found.
 //
 // The search of each market ends shortly before the deadline of the test, which go test
 // -timeout sets, or after b.Time. The test does not fail for that: its log, which go test -v

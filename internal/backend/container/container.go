@@ -114,7 +114,7 @@ func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecy
 		return nil
 	}
 	after := func(context.Context, testcontainers.Container) error {
-		context.AfterFunc(ctx, cancel)
+		context.AfterFunc(ctx, cancel) // from here on the start ends as ctx does again
 		return ctx.Err()
 	}
 

@@ -59,21 +59,25 @@ func TestInterruptedCreation(t *testing.T) {
 			r.Body = io.NopCloser(bytes.NewReader(answer))
 			var c struct{ ID string }
 			err = errors.Join(err, json.Unmarshal(answer, &c))
+			// The container is there, but the program learns of it only after the interrupt.
 			made <- c.ID
 			<-heard
 			return err
 		},
 	})
 	defer proxy.Close()
+
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), starterEnv+"=1", "DOCKER_HOST=tcp://"+proxy.Listener.Addr().String())
 	says := testkit.Must(cmd.StdoutPipe())(t)
 	testkit.Succeeds(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+
 	go func() {
 		_, _ = says.Read(make([]byte, 1)) // it was interrupted, or has ended
 		close(heard)
 	}()
+
 	var id string
 	select {
 	case id = <-made:
@@ -81,6 +85,7 @@ func TestInterruptedCreation(t *testing.T) {
 		testkit.Require(t, "docker", "no container was made")
 	}
 	t.Cleanup(func() { docker("rm", "--force", "--volumes", id) })
+
 	err := cmd.Process.Signal(os.Interrupt)
 	<-heard
 	_ = cmd.Wait()

@@ -52,6 +52,7 @@ func TestALockerMayBeAStruct(t *testing.T) {
 			_ []int
 		}{Locker: l}, err
 	}
+
 	subject := OnRedis{Server: testkit.Embedded(t), Kind: kind, Parallel: true}
 	report := locktest.Run(t, subject.Factory(t))
 	report.Require(t, "survives a crash")

@@ -95,6 +95,8 @@ type limitedPurchaser struct {
 	bought  bool
 }
 
+// Purchase first counts the one before, if that was made, and stops the row after the last. It
+// then needs one that is still allowed, which it gives back if nothing was bought.
 func (p *limitedPurchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	l := p.limited
 	if p.bought && l.made.Add(1) == int64(cap(l.allowed)) {

@@ -134,12 +134,14 @@ func etcdLines(b *bench) func(string) []spot {
 		_ = client.Close()
 	})
 	b.etcd = client
+
 	return func(name string) (line []spot) {
 		got, err := client.Get(context.Background(), url.PathEscape(b.keys.Lock(name))+"/", clientv3.WithPrefix(),
 			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		for _, kv := range got.Kvs {
 			line = append(line, spot{kv.Lease, kv.CreateRevision})
 		}

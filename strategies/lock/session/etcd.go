@@ -80,11 +80,13 @@ func joinEtcd(l *locker, servers []string, patience time.Duration) (client, erro
 	// After this long a silence the client tests the connection and, if nothing answers,
 	// closes it. gRPC allows no less.
 	const keepAlive, keepAliveAnswer = 10 * time.Second, 2 * time.Second
+
 	c := &etcdClient{
 		locker:   l,
 		unlocks:  l.env.Params.Text(releaseParam) == unlock,
 		sessions: map[clientv3.LeaseID]*etcdSession{},
 	}
+
 	var err error
 	c.client, err = clientv3.New(clientv3.Config{
 		Endpoints: servers, Logger: zap.NewNop(),
@@ -122,7 +124,8 @@ type etcdPlace struct {
 	fence   int64              // of the holder
 }
 
-// take implements place. It begins another session if there is none.
+// take implements place. It begins another session if there is none that can get a new
+// place, and again whenever one is lost before the lock is held.
 func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
 	lockMutex := (*concurrency.Mutex).TryLock
 	if !until.IsZero() {
@@ -142,7 +145,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			}
 		}
 
-		s := p.client.session
+		s := p.client.session // read without mu: the worker, which is here, changes it
 		exit, err := s.enter(ctx, p.name, !until.IsZero())
 		if err == nil {
 			mutex := concurrency.NewMutex(s.Session, url.PathEscape(p.client.env.Key(p.name)))
@@ -152,7 +155,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 			p.late = ""
 
 			// Beside the worker: when ctx ends, the Mutex deletes its key without a
-			// bound on the time.
+			// bound on the time. leave reads p.late only when no call is under way.
 			err = p.calls.await(ctx, func() (err error) {
 				p.late, err = repeatUntilKeyIsMade(ctx, mutex, lockMutex)
 				return err
@@ -164,7 +167,7 @@ func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, er
 		}
 		switch {
 		case s.term.over() || errors.Is(err, errFormer):
-			continue
+			continue // even if err is nil: the place has ended with its session
 		case errors.Is(err, concurrency.ErrLocked):
 			return nil, 0, lock.ErrHeld
 		case err != nil:
@@ -221,7 +224,7 @@ func (p *etcdPlace) leave() error {
 	if s == nil {
 		return lock.ErrLost
 	}
-	defer p.exit()
+	defer p.exit() // last: the next place has a key of the same name
 
 	var err error
 	held := p.fence != 0
@@ -239,7 +242,7 @@ func (p *etcdPlace) leave() error {
 	switch {
 	case last:
 		later = p.client.end(s, errEmpty)
-	case unsure:
+	case unsure: // other places keep the session, and with it a key that comes late
 		later = p.client.keepRemoved(s, p.late)
 	}
 

@@ -43,7 +43,7 @@ func (k *keepAlives) RecvMsg(m any) error {
 		return err
 	}
 	reply := m.(*etcdserverpb.LeaseKeepAliveResponse)
-	sent, _, ok := k.sent.answer()
+	sent, _, ok := k.sent.answer() // for every reply, or later ones would get its time
 
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()

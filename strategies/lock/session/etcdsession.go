@@ -66,11 +66,12 @@ func (c *etcdClient) begin(ctx context.Context) error {
 
 	s.Session, err = concurrency.NewSession(c.client, concurrency.WithLease(granted.ID))
 	if err != nil {
-		s.term.finish(lock.ErrLost) // the servers let it expire
+		s.term.finish(lock.ErrLost) // the servers let it expire, and take begins another
 		return err
 	}
 	context.AfterFunc(s.Ctx(), func() { s.term.finish(lock.ErrLost) })
 
+	// A former one that lasts ends with the last place in it: see part.
 	lost := former != nil && former.term.over()
 	if lost {
 		_ = c.end(former, lock.ErrLost)

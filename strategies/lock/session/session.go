@@ -82,6 +82,7 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 			return nil, fmt.Errorf("%w: %s needs the address of a server", lock.ErrServers, k.Name)
 		}
 
+		// silent never ends, unless joinZoo puts another one in its place.
 		l := &locker{env: env, promises: k.PromisesOf(env.Params), silent: context.Background}
 		// As far as is known: an address may stand for several servers.
 		l.promises.SurvivesNodeLoss = len(addrs) >= 3
@@ -130,7 +131,7 @@ func (l *locker) end() error {
 	if l.client != nil {
 		err = l.client.close()
 	}
-	l.work.Wait()
+	l.work.Wait() // last: calls that it waits for may end only with the client
 	return err
 }
 
@@ -144,6 +145,8 @@ func (l *locker) Acquire(ctx context.Context, name string) (*lock.Lease, error) 
 	bounded, cancel := context.WithTimeout(ctx, max(timeout, leastTime))
 	defer cancel()
 	lease, err := l.take(bounded, name, until)
+
+	// Whatever failed after the time-out counts as ErrTimeout, unless the caller's ctx has ended.
 	timedOut := ctx.Err() == nil && !time.Now().Before(until)
 	if err != nil && timedOut && !errors.Is(err, lock.ErrTimeout) {
 		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
@@ -176,7 +179,7 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	}
 
 	h := &hold{locker: l, client: l.client, name: name}
-	h.place = l.client.place(name, &h.calls)
+	h.place = l.client.place(name, &h.calls) // leave waits for these calls
 	var err error
 	h.term, h.fence, err = h.place.take(ctx, until)
 	if err == nil {

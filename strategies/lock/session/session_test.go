@@ -43,10 +43,12 @@ func TestOneServer(t *testing.T) {
 		"short cut is survived":              shortCutIsSurvived,
 		"muted holder lets go before others": mutedHolderLetsGoBeforeTheServerDoes,
 	}
+
 	for _, p := range products {
 		t.Run(p.kind.Name, func(t *testing.T) {
 			t.Parallel()
 			addrs := p.start(t, 1).Addrs()
+
 			for _, tests := range []map[string]func(*testing.T, *bench){common, p.tests} {
 				for name, test := range tests {
 					t.Run(name, func(t *testing.T) {

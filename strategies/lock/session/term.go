@@ -25,11 +25,12 @@ type term struct {
 	timer *time.Timer
 }
 
-// newTerm begins a term of a session with a time-out.
+// newTerm begins a term of a session with a time-out, counted from when a request was sent
+// that the servers answered. The term may be over at once.
 func newTerm(sent time.Time, timeout time.Duration) *term {
 	t := &term{proof: sent, lasts: timeout * 3 / 4}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
-	t.mu.Lock()
+	t.mu.Lock() // the timer may fire before it is assigned: over waits
 	defer t.mu.Unlock()
 	t.timer = time.AfterFunc(t.lasts, func() {
 		t.over()
@@ -50,7 +51,7 @@ func (t *term) proven(sent time.Time, timeout time.Duration) bool {
 		t.proof = sent
 		t.lasts = timeout * 3 / 4
 	}
-	return !t.lapsed()
+	return !t.lapsed() // the newer proof may be too old by now, too
 }
 
 // over reports whether the term has ended, even if the timer is late.
@@ -61,6 +62,7 @@ func (t *term) over() bool {
 }
 
 // lapsed ends the term if it lasts no longer, and otherwise comes back when that may be so.
+// The caller holds t.mu.
 func (t *term) lapsed() bool {
 	left := time.Until(t.proof.Add(t.lasts))
 	if left <= 0 {

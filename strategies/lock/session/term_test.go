@@ -104,14 +104,18 @@ func TestZooKeeperSaysThatTheSessionHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := greeted()
 		term := s.current()
+
+		// ZooKeeper greets a client with a time-out of 0 when its session has expired.
 		s.greeting(time.Now(), 0)
 		if !over(term) || !errors.Is(context.Cause(term.ctx), lock.ErrLost) {
 			t.Errorf("the term has ended with %v, want ErrLost", context.Cause(term.ctx))
 		}
+
 		s.greeting(time.Now(), agreed)
 		if over(s.current()) {
 			t.Error("there is no new term, and there is another session")
 		}
+
 		s.term.finish(nil)
 	})
 }

@@ -36,6 +36,7 @@ type zooClient struct {
 }
 
 func joinZoo(l *locker, servers []string, patience time.Duration) (client, error) {
+	// This term is over: the first greeting begins another.
 	c := &zooClient{locker: l, term: newTerm(time.Time{}, 0)}
 	if len(servers) == 1 {
 		c.only = newOnlyServer(servers[0])
@@ -174,7 +175,7 @@ func (c *zooClient) leave() error {
 	}
 	c.term.finish(context.Canceled)
 	c.mu.Unlock()
-	c.conn.Close() // which cannot say good-bye any more
+	c.conn.Close() // which cannot ask for the session's end any more
 	return nil
 }
 
@@ -207,6 +208,7 @@ func (c *zooClient) dial(network, address string, timeout time.Duration) (net.Co
 	if err != nil {
 		return nil, err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left {
@@ -283,6 +285,9 @@ func (c *zooConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// packet notes a packet whose head was read, before the client library sees it. number is
+// that of a reply's request, or zooEvent. In a greeting, which has none, the timeout of the
+// session is given in ms; in other packets that word is something else.
 func (c *zooConn) packet(number int32, timeout uint32) {
 	if c.answered {
 		c.count(number, lock.Exchange{BytesReceived: int64(c.rest)})

@@ -97,7 +97,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 		switch {
 		case err == nil && seen.first:
 			return seen.term, seen.czxid, nil
-		case err == nil && seen.ahead == nil:
+		case err == nil && seen.ahead == nil: // look was not to wait
 			return nil, 0, lock.ErrHeld
 		case err == nil:
 			p.client.env.Steps.At(ctx, step.Waiting)
@@ -109,6 +109,7 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 			}
 		}
 
+		// Asked first: ctx ends with silent, and err may say no more than that.
 		if silent.Err() != nil {
 			return nil, 0, context.Cause(silent)
 		}
@@ -135,6 +136,8 @@ type line struct {
 // watches the node before ours.
 func (p *zooPlace) look(waits bool) (line, error) {
 	conn := p.client.conn
+	// Read before the requests: if the session is lost meanwhile, this term is over, and a
+	// later one would not show it.
 	current := p.client.current()
 	if err := p.enter(); err != nil {
 		return line{}, err
@@ -198,6 +201,7 @@ func (p *zooPlace) enter() error {
 	return err
 }
 
+// create makes our node and, where they are missing, the lock's nodes above it.
 func (p *zooPlace) create() (string, error) {
 	conn := p.client.conn
 	acl := zk.WorldACL(zk.PermAll)
@@ -230,6 +234,7 @@ func (p *zooPlace) find() error {
 	return nil
 }
 
+// leave implements place. It tries until the Locker is closed.
 func (p *zooPlace) leave() error {
 	asked := false
 	return p.client.repeat(p.client.closing, func(context.Context) error {

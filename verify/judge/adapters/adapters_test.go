@@ -102,6 +102,7 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 	testkit.Local(t) // or there is nothing to judge it on
 	o.Bounds.Exhaustive = true
 	o.Pairs = 4
+
 	for o.Lease = 500 * time.Millisecond; o.Lease <= 4*time.Second; o.Lease *= 2 {
 		found, err := judge.Run(t.Context(), o)
 		var harms []verify.Harm
@@ -114,6 +115,7 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 		}
 		t.Logf("with leases of %s: %q, want %q: %v", o.Lease, harms, want, err)
 	}
+
 	t.Error("it is not judged as it should be")
 }
 
@@ -145,6 +147,7 @@ func TestLocks(t *testing.T) {
 func TestFlawedLocks(t *testing.T) {
 	alone(t)
 	const compares = "if redis.call('get', KEYS[1]) == ARGV[1] then"
+
 	for _, language := range adapters.Languages("lock") {
 		text := testkit.Must(adapters.Source("lock", language))(t)
 		flawed := strings.Replace(text, compares, "if true then", 1)
@@ -154,6 +157,7 @@ func TestFlawedLocks(t *testing.T) {
 		if language != "java" && os.Getenv("MARKETSIM_JUDGE") != "languages" {
 			continue
 		}
+
 		t.Run(language, func(t *testing.T) {
 			pauses := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause}}
 			o := judge.Options{Command: command(t, language, flawed), Program: "lock", Bounds: pauses}

@@ -76,17 +76,20 @@ func protocolWords(t *testing.T) (words []string) {
 	t.Helper()
 	const file = "../../../internal/program/words.go"
 	source := testkit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
+
 	for _, declaration := range source.Decls {
 		constants, isGeneral := declaration.(*ast.GenDecl)
 		if !isGeneral || constants.Tok != token.CONST {
 			continue
 		}
+
 		for _, spec := range constants.Specs {
 			for i, value := range spec.(*ast.ValueSpec).Values {
 				literal, isLiteral := value.(*ast.BasicLit)
 				if !isLiteral || literal.Kind != token.STRING {
 					continue
 				}
+
 				word := testkit.Must(strconv.Unquote(literal.Value))(t)
 				if name := spec.(*ast.ValueSpec).Names[i].Name; strings.HasSuffix(name, "Answers") {
 					words = append(words, strings.Fields(word)...)
@@ -96,6 +99,7 @@ func protocolWords(t *testing.T) (words []string) {
 			}
 		}
 	}
+
 	orders := []string{program.Acquire("a"), program.Buy(market.Order{}), program.List(market.Listing{})}
 	for _, order := range orders {
 		words = append(words, strings.Fields(order)[0])
@@ -249,14 +253,17 @@ func TestExchanges(t *testing.T) {
 func TestExchangesOfALiar(t *testing.T) {
 	const liar = `while read -r word; do case $word in acquire*) echo acquired;; *) echo released;; esac; done`
 	talk := start(t, []string{"/bin/sh", "-c", liar}, time.Hour)
+
 	sound := exchange{lines: []string{"> acquire a", "< acquired", "> release", "< lost | released"}}
 	if err := talk.play(t.Context(), sound); err != nil {
 		t.Errorf("what is answered as it should be: %v", err)
 	}
+
 	lost := exchange{lines: []string{"> acquire a", "< acquired", "(its lease ends)", "> release", "< lost"}}
 	if err := talk.play(t.Context(), lost); err == nil || !strings.Contains(err.Error(), `"released"`) {
 		t.Errorf("a lock that is lost, of which it says otherwise: %v", err)
 	}
+
 	if err := talk.play(t.Context(), exchange{lines: []string{"(the moon rises)"}}); err == nil {
 		t.Error("a page that says what no test plays passes")
 	}
@@ -271,9 +278,11 @@ func speak(t *testing.T, command []string, all []exchange, kind, name string) {
 			byLease[e.lease()] = append(byLease[e.lease()], e)
 		}
 	}
+
 	if len(byLease) == 0 {
 		t.Fatal("no exchange of the page is for it")
 	}
+
 	for lease, theirs := range byLease {
 		talk := start(t, command, lease)
 		for _, e := range theirs {
@@ -356,6 +365,7 @@ func (s talk) expect(want string) error {
 	case <-time.After(program.StartLimit):
 		return program.SilentFor(program.StartLimit)
 	}
+
 	for answer := range strings.SplitSeq(want, " | ") {
 		isError := answer == "error" && strings.HasPrefix(said.Line, "error ")
 		isNumber := onlyDigits(answer) && onlyDigits(said.Line) && len(answer) == len(said.Line)

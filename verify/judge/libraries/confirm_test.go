@@ -107,10 +107,12 @@ func TestRueidislockWithAClockThatIsBehind(t *testing.T) {
 			defer free()
 		}
 		defer locker.Close()
+
 		if n := server.Exists(context.Background(), "rueidislock:0:a").Val(); n != 0 {
 			t.Errorf("there is a key of the lock")
 		}
 	})
+
 	if taken != nil {
 		t.Errorf("the lock is not taken: %v", taken)
 	}

@@ -69,7 +69,9 @@ func (l *redsyncLock) acquire(ctx context.Context, name string) error {
 	return nil
 }
 
-// extend extends a mutex each third of its lease, until it is lost or what it returns is called.
+// extend extends a mutex each third of its lease, until that fails or what it returns is called,
+// which may be more than once: a release that failed is asked for again. Its context is its own:
+// that of acquire ends with the next call.
 func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -80,6 +82,7 @@ func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
 			case <-ctx.Done():
 				return
 			}
+
 			if extended, _ := mutex.ExtendContext(ctx); !extended {
 				return
 			}
@@ -87,7 +90,7 @@ func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
 	})
 	return func() {
 		cancel()
-		ended.Wait()
+		ended.Wait() // release unlocks next, and no extension may come after that
 	}
 }
 

@@ -20,19 +20,25 @@ type rueidisLock struct {
 
 func newRueidislock(s settings) (library, error) { return openRueidislock(s, false) }
 
-// newRueidislockSetPX is for servers before 6.2: it takes the lock for a duration, and not until a time.
+// newRueidislockSetPX has FallbackSETPX, which is meant for servers before 6.2: it takes the lock for a duration, and
+// not until a time.
 func newRueidislockSetPX(s settings) (library, error) { return openRueidislock(s, true) }
 
+// openRueidislock sets KeyMajority and NoLoopTracking as rueidislock's README has them for one
+// server. If an option changes, its row in results/judged/programs.csv has to say so, and is
+// judged again.
 func openRueidislock(s settings, setPX bool) (library, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{
 			InitAddress:       []string{s.address},
-			ForceSingleClient: true, // or it asks for CLUSTER first, which judge does not answer
+			ForceSingleClient: true, // or it asks first whether the server is one of a cluster
 		},
-		KeyPrefix:      s.prefix, // rueidislock if it is empty
-		KeyValidity:    s.lease,
-		KeyMajority:    1,
-		TryNextAfter:   time.Minute, // with its 20 ms WithContext waits for a free lock, where an answer takes longer
+		KeyPrefix:   s.prefix, // rueidislock if it is empty
+		KeyValidity: s.lease,
+		KeyMajority: 1,
+		// By default 20 ms: a take that is not answered by then is given up, and WithContext then waits
+		// for good though the lock is free (docs/judged.md); at judge's gate an answer may take longer.
+		TryNextAfter:   time.Minute,
 		NoLoopTracking: true,
 		FallbackSETPX:  setPX,
 	})
