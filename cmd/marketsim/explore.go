@@ -228,6 +228,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 	for _, t := range e.programs {
 		r, err := explore.Search(ctx, e.announcing(p, t), t.Within(f.limits))
 		if err != nil { // what earlier programs showed stands
+			p.notice("%s, %s: not explored: %v", e.scheme, t.Name, err)
 			return append(all, findings.Exploration{Scheme: e.scheme, Program: t.Name, Why: err.Error()})
 		}
 

@@ -107,25 +107,30 @@ func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 		return true
 	}
 
+	cut := false
 	w.rivals.alone(func() {
 		w.confirmed[of] = comesAgain(harm, func() bool {
-			return w.hasTime() && w.shows(harm, steps)
+			cut = cut || w.isOver()
+			return !cut && w.shows(harm, steps)
 		})
 	})
+	cut = cut || w.ctx.Err() != nil // which may be why a replay has shown nothing
 
 	switch {
 	case w.confirmed[of]:
 		return true
-	case w.hasTime():
-		w.refuted[harm]++
+	case cut:
+		w.unconfirmed[of]++
 	default:
-		w.unconfirmed[harm]++
+		w.refuted[harm]++
 	}
 	return false
 }
 
-// hasTime reports whether the time of the program is not over.
-func (w *world) hasTime() bool { return w.until.IsZero() || time.Now().Before(w.until) }
+// isOver reports whether the time of the program is over, or the command was interrupted.
+func (w *world) isOver() bool {
+	return w.ctx.Err() != nil || !w.until.IsZero() && time.Now().After(w.until)
+}
 
 // shows plays steps again, and reports whether they do a harm. What earlier schedules have
 // left in the programs is no part of that, and an error shows none.
@@ -154,7 +159,13 @@ func (s ProgramResult) uncountedNotes(program string) (notes []string) {
 			}
 		}
 		note(s.refuted[harm], "not again when nothing else was played beside")
-		note(s.unconfirmed[harm], "there was no time to play it again")
+		unconfirmed := 0
+		for of, times := range s.unconfirmed {
+			if of.harm == harm {
+				unconfirmed += times
+			}
+		}
+		note(unconfirmed, "there was no time to play it again")
 	}
 	return notes
 }

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,29 +95,50 @@ func TestRefutedNotes(t *testing.T) {
 }
 
 // When the time is over no schedule is played again, though a harm was seen: the harm does not
-// count, is told, and leaves the promises of its program unchecked.
+// count, is told, and leaves the promise that it would break unchecked, and no other.
 func TestNoTimeToPlayAgain(t *testing.T) {
-	w := &world{rivals: &rivalry{}, until: time.Now()}
+	w := &world{ctx: t.Context(), rivals: &rivalry{}, until: time.Now()}
 	w.begin(locks)
-	if w.confirm(verify.TwoHolders, nil) || w.unconfirmed[verify.TwoHolders] != 1 || len(w.refuted) > 0 {
+	if w.confirm(verify.TwoHolders, nil) || w.unconfirmed[cause{harm: verify.TwoHolders}] != 1 || len(w.refuted) > 0 {
 		t.Errorf("unconfirmed %v, refuted %v", w.unconfirmed, w.refuted)
 	}
 
-	found := ProgramResult{unconfirmed: w.unconfirmed}
-	found.kinds = Kinds()
+	found := ProgramResult{unconfirmed: w.unconfirmed, kinds: Kinds()}
+	found.tested = map[string]bool{exclusive: true, ownerOnly: true, survivesCrash: true}
 	want := []string{`lock: "two holders" was seen in 1 schedule, and there was no time to play it again: ` +
 		`that does not count`}
 	if got := found.uncountedNotes(locks); !slices.Equal(got, want) {
 		t.Errorf("it is told as %q, want %q", got, want)
 	}
 
-	o := Options{Within: time.Minute, Bounds: explore.Bounds{Preemptions: 1, Faults: 1}}
-	if left := o.belowFloor(found); left.why != "a harm was seen, and there was no time to play it again" ||
-		left.within < 2*time.Minute {
-		t.Errorf("left out: %+v", left)
+	f := newJudgement()
+	f.add(Options{Bounds: explore.Bounds{Preemptions: 1, Faults: 1}}, found)
+	for _, p := range f.verdicts() {
+		switch {
+		case p.Promise == exclusive && (p.State != "unchecked" || !strings.Contains(p.Why, "no time to play it again")):
+			t.Errorf("%+v, and what would break it was seen", p)
+		case found.tested[p.Promise] && p.Promise != exclusive && p.State != "kept":
+			t.Errorf("%+v, which what was seen does not break", p)
+		}
 	}
-	found.unconfirmed = nil
-	if left := o.belowFloor(found); left.why != "" {
-		t.Errorf("nothing was seen, and left out is %+v", left)
+}
+
+// What is not confirmed breaks, by its cause, what the same harm breaks once it is.
+func TestWhatACauseBreaks(t *testing.T) {
+	crash := []search.Choice{{What: string(explore.Die)}}
+	for _, c := range []struct {
+		of      cause
+		program string
+		want    string
+	}{
+		{causeOf(verify.TwoHolders, crash), locks, exclusive},
+		{causeOf(verify.TwoHolders, nil), clockAhead, clockIndependent},
+		{causeOf(verify.LockedOut, crash), works, survivesCrash},
+		{causeOf(verify.LockedOut, []search.Choice{{What: string(explore.Cancel)}}), locks, survivesCancel},
+		{causeOf(verify.NotTold, nil), locks, ""},
+	} {
+		if got := c.of.broken(c.program); got != c.want {
+			t.Errorf("%+v breaks %q in %s, want %q", c.of, got, c.program, c.want)
+		}
 	}
 }

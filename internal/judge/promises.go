@@ -33,6 +33,7 @@ type judgement struct {
 	unreached   map[string]shortfall // what a program's search has left out below the floor
 	tested      map[string]bool      // the promises that something has put to the test
 	keptOut     map[string]string    // see world.keptOut
+	seen        map[string]string    // what would break a promise, and was not played again
 	clock       string               // why the clock of a client was not set; empty: it was
 	trusted     []string             // words that may have a clock inside, which were trusted
 	uncancelled string               // why no call was cancelled; empty: calls were
@@ -42,6 +43,7 @@ func newJudgement() judgement {
 	return judgement{
 		tested:    map[string]bool{},
 		keptOut:   map[string]string{},
+		seen:      map[string]string{},
 		unreached: map[string]shortfall{},
 	}
 }
@@ -52,6 +54,11 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.keptOut, searched.keptOut)
 	f.trusted = searched.trusted
 	name := o.program().Name
+	for of := range searched.unconfirmed {
+		if promise := of.broken(name); promise != "" {
+			f.seen[promise] = fmt.Sprintf("in %s %q was seen, and there was no time to play it again", name, of.harm)
+		}
+	}
 	if left := o.belowFloor(searched); left.why != "" {
 		f.unreached[name] = left
 	}
@@ -153,7 +160,7 @@ func (f judgement) verdict(promise, why string) verify.PromiseState {
 		return s
 	}
 
-	if why := f.leftOut(promise); why != "" {
+	if why := cmp.Or(f.seen[promise], f.leftOut(promise)); why != "" {
 		s.State = "unchecked"
 		s.Why = why
 		return s
@@ -240,6 +247,16 @@ var brokenBy = map[verify.Harm]string{
 	verify.LockedOut:     survivesCrash,
 	verify.FenceRepeats:  fenced,
 	verify.NoLongerLocks: worksOn,
+}
+
+// broken is the promise that a cause breaks in a program of a lock; empty: none, or one that not
+// every lock makes.
+func (c cause) broken(program string) string {
+	promise := brokenBy[c.harm]
+	if promise != "" && setsClock(program) {
+		return clockIndependent
+	}
+	return cmp.Or(c.breaks, promise)
 }
 
 // broken is the promise that a harm of a program breaks; empty: none. Four harms break none: an

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -37,8 +38,8 @@ type referee struct {
 	fence        int64  // the largest token so far, or noFence
 }
 
-// noFence is less than every token that a lock counts from 0.
-const noFence = -1
+// noFence is less than every token.
+const noFence = math.MinInt64
 
 // A phase is what a client does.
 type phase int

@@ -24,9 +24,9 @@ type ProgramResult struct {
 	keptOut map[string]string // see world.keptOut
 	// In how many schedules a harm was seen that did not come again, see confirm.go.
 	refuted     map[verify.Harm]int
-	unconfirmed map[verify.Harm]int // or that there was no time to play again
-	kinds       []explore.Fault     // which could happen
-	trusted     []string            // see world.opaque
+	unconfirmed map[cause]int   // or that there was no time to play again
+	kinds       []explore.Fault // which could happen
+	trusted     []string        // see world.opaque
 
 	// The lease that the program was asked for, and the shortest and the longest that it
 	// was seen to have.
@@ -170,7 +170,7 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 	s.tested = map[string]bool{}
 	s.keptOut = map[string]string{}
 	s.refuted = map[verify.Harm]int{}
-	s.unconfirmed = map[verify.Harm]int{}
+	s.unconfirmed = map[cause]int{}
 	s.kinds = worlds[0].kinds
 	for _, w := range worlds {
 		maps.Copy(s.tested, w.tested)
@@ -178,9 +178,13 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 		for harm, times := range w.refuted {
 			s.refuted[harm] += times
 		}
-		for harm, times := range w.unconfirmed {
-			s.unconfirmed[harm] += times
+		for of, times := range w.unconfirmed {
+			s.unconfirmed[of] += times
 		}
+	}
+
+	for _, w := range worlds { // what one world has confirmed no other has to
+		maps.DeleteFunc(s.unconfirmed, func(of cause, _ int) bool { return w.confirmed[of] })
 	}
 
 	showsNothing := s.Stopped == "" && !s.tested[exclusive] && len(s.Found) == 0

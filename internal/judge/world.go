@@ -57,8 +57,8 @@ type world struct {
 	confirmed map[cause]bool  // what has come again when its schedule was played again
 	// In how many schedules a harm was seen that did not come again.
 	refuted map[verify.Harm]int
-	// The same of those that were not played again, because the time was over.
-	unconfirmed map[verify.Harm]int
+	// What was seen and not played again, because the time was over.
+	unconfirmed map[cause]int
 	until       time.Time // when the time of the program is over; zero: never
 	// What shows that a client was kept out, by the promise that this breaks: the search
 	// reports one schedule for each harm, and this one may break several promises.
@@ -114,7 +114,7 @@ func (w *world) begin(program string) {
 	w.tested = map[string]bool{}
 	w.confirmed = map[cause]bool{}
 	w.refuted = map[verify.Harm]int{}
-	w.unconfirmed = map[verify.Harm]int{}
+	w.unconfirmed = map[cause]int{}
 	w.keptOut = map[string]string{}
 }
 

@@ -29,7 +29,7 @@ func Explored(r *findings.Explorations) *Doc {
 		Findings: exploredFindings(r, o),
 	}
 	// The table of one search that found harm would say again what the finding above it says.
-	if o.concluded > 1 || o.harms == 0 {
+	if o.concluded > 1 || o.harms == 0 || len(o.failed) > 0 {
 		note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
 			"\"Not searched\": without a preemption no client comes between two requests of another."
 		all := Block{Heading: "All searches", Table: ExploredTable(r.Searches), Note: []string{note}}
@@ -48,14 +48,18 @@ type outcome struct {
 	concluded int             // searches
 	harms     int             // searches that found harm
 	harmed    map[string]bool // by scheme, of all schemes
+	failed    map[string]bool // schemes of which a search could not be made
 }
 
 func outcomeOf(r *findings.Explorations) outcome {
-	o := outcome{harmed: map[string]bool{}}
+	o := outcome{harmed: map[string]bool{}, failed: map[string]bool{}}
 	for _, e := range r.Searches {
 		o.harmed[e.Scheme] = o.harmed[e.Scheme] || e.Harm != ""
 		if e.Concludes() {
 			o.concluded++
+		}
+		if e.Why != "" {
+			o.failed[e.Scheme] = true
 		}
 		if e.Harm != "" {
 			o.harms++
@@ -86,10 +90,10 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 	return atMost(all)
 }
 
-// safeSchemes are the schemes of which a search concludes, and none found harm.
+// safeSchemes are the schemes of which a search concludes, none found harm, and all were made.
 func safeSchemes(r *findings.Explorations, o outcome) (safe []string) {
 	for _, e := range r.Searches {
-		if e.Concludes() && !o.harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
+		if e.Concludes() && !o.harmed[e.Scheme] && !o.failed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
 			safe = append(safe, e.Scheme)
 		}
 	}
