@@ -171,7 +171,9 @@ func (f *fused) watchAndRead(ctx context.Context, p redis.Pipeliner) (holder *re
 }
 
 // release deletes the lock, and makes the writes in the same MULTI/EXEC if write has
-// begun. It returns lock.ErrLost if neither was done. Other errors are those of exec.
+// begun. It returns lock.ErrLost if neither was done. Other errors are those of exec. It is called
+// once, unlike the Release of other leases: the connection goes back with it, and after an error
+// of exec free has tried to give the lock back already.
 func (f *fused) release(ctx context.Context) error {
 	err := exec(ctx, f.conn.TxPipelined, false, func(p redis.Pipeliner) {
 		if f.writes {

@@ -229,7 +229,8 @@ func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
 	return p.pipe, nil
 }
 
-// Close implements io.Closer. What was handed over is sent and answered before it returns.
+// Close implements io.Closer. What was handed over is sent and answered before it returns. It
+// locks nothing: it comes after the end of all workers.
 func (p *pipeline) Close() error {
 	if p.rdb == nil {
 		return nil

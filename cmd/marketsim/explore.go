@@ -229,7 +229,11 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 		r, err := explore.Search(ctx, e.announcing(p, t), t.Within(f.limits))
 		if err != nil { // what earlier programs showed stands
 			p.notice("%s, %s: not explored: %v", e.scheme, t.Name, err)
-			return append(all, findings.Exploration{Scheme: e.scheme, Program: t.Name, Why: err.Error()})
+			failed := findings.Exploration{Scheme: e.scheme, Why: err.Error()}
+			if len(all) > 0 { // else the scheme itself was not explored
+				failed.Program = t.Name
+			}
+			return append(all, failed)
 		}
 
 		found := findings.Exploration{

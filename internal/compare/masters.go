@@ -58,7 +58,7 @@ func Scalings(run *runs.Run) (all []Scaling) {
 			Metric:     purchases[0],
 			Confidence: confidence(len(several)),
 		}
-		c = scale(c, g, base, run.Manifest.Config.Trials, margin)
+		c = compareMasters(c, g, base, run.Manifest.Config.Trials, margin)
 		all = append(all, Scaling{Masters: mastersOf(g), Comparison: c})
 	}
 	return all
@@ -69,10 +69,10 @@ func withoutMarkets(p result.Point) result.Point {
 	return p
 }
 
-// scale fills in what rounds say of rows on several masters and on one. Nothing is decided if
-// in some row a master, or the clients, had no core of their own: they take time from each
-// other, and one master with all the cores might have sold as much.
-func scale(c Comparison, several, one runs.Group, trials int, margin float64) Comparison {
+// compareMasters fills in what rounds say of rows on several masters and on one. Nothing is
+// decided if in some row a master, or the clients, had no core of their own: they take time from
+// each other, and one master with all the cores might have sold as much.
+func compareMasters(c Comparison, several, one runs.Group, trials int, margin float64) Comparison {
 	byRound := map[int]*result.Row{}
 	for i := range one.Rows {
 		byRound[one.Rows[i].Trial] = &one.Rows[i]

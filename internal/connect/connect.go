@@ -29,8 +29,8 @@ type MarketServers struct {
 
 // Counters are where a worker's connections count; nil: each for itself, or nothing.
 type Counters struct {
-	Market      *redisconn.Stats // the worker's own connection to the market
-	LockServers *redisconn.Stats // acquisitions and releases on servers of the locks' own
+	Market      *redisconn.Stats // the worker's own connections: to the market, and to MarketServers.Locks
+	LockServers *redisconn.Stats // acquisitions and releases on Masters, ZooKeeper and Etcd
 	Background  *redisconn.Stats // renewals, heartbeats, subscriptions
 }
 
@@ -95,12 +95,14 @@ func (w *Opened) open(
 		env.NewLockClient = s.Locks.WithStats(t.Background).Client
 	}
 
-	// Renewals and notifications have connections of their own, which are counted apart: they are
-	// no round trips of a purchase.
+	// These count as w.Conn does: they are the worker's own.
 	env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Conn.Connect(ctx) }
 	env.Redis = w.Conn.Client
+
+	// Renewals and notifications have connections of their own, which are counted apart: they are
+	// no round trips of a purchase.
 	env.NewClient = s.Market.WithStats(t.Background).Client
-	env.SharedClient = s.Market.WithPipelining().Client
+	env.SharedClient = s.Market.WithPipelining().Client // counts for itself, see WithStats
 	env.Servers = s.ForLocks(t)
 	env.Traffic = lock.ExchangeObservers{Servers: into(t.LockServers), Background: into(t.Background)}
 	w.Env = env

@@ -396,6 +396,8 @@ func (c *client) end() (err error) {
 	}
 
 	c.dead = true
+	// Killed before its input is closed: at the end of that a client goes on from where it is held,
+	// to the end of its operation, and gives its locks back (see serve).
 	err = c.process.Kill()
 	c.in.Close()
 	if err != nil {

@@ -116,6 +116,10 @@ func (l *adapted) acquire(ctx context.Context, name string) string {
 	l.name = name
 	l.token = rand.Text()
 	for !l.take(ctx) {
+		if l.kind == "ends when it waits" {
+			fmt.Fprintln(os.Stderr, "it cannot wait")
+			os.Exit(1)
+		}
 		if l.kind == "prolongs" {
 			l.rdb.PExpire(ctx, l.name, l.ttl)
 		}

@@ -88,9 +88,11 @@ func (s *schedule) checkRecovery() {
 		return
 	}
 
-	end := time.Now().Add(2*s.lease + settleLimit + time.Second)
-	err := s.acquireWithin(c, time.Until(end), program.Acquire(s.lock))
-	if errors.Is(err, program.ErrSilent) {
+	// Silent is also who has failed before: acquireWithin asks again until the end. What else comes,
+	// but for an answer in the last instant, is an interruption, after which the schedule does not
+	// count.
+	err := s.acquireWithin(c, 2*s.lease+settleLimit+time.Second, program.Acquire(s.lock))
+	if isGone(err) {
 		s.referee.harm(verify.LockedOut, fmt.Sprintf(
 			"a client does not get in within two leases (%s) after the end",
 			(2*s.lease).Round(time.Millisecond)))
@@ -118,7 +120,7 @@ func (s *schedule) checkWorksOn() {
 		if acquired {
 			err = s.expect(c, program.AnswerLimit, releasesOwn, program.Release)
 		}
-		if acquired && errors.Is(err, ErrAdapter) && c.process != nil && !errors.Is(err, program.ErrSilent) {
+		if acquired && errors.Is(err, ErrAdapter) && !isGone(err) {
 			// A connection that had broken in the fault may have been used now: that is told once.
 			err = s.expect(c, program.AnswerLimit, releasesOwn+" "+program.Lost, program.Release)
 		}

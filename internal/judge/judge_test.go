@@ -260,3 +260,16 @@ func TestBadAdapters(t *testing.T) {
 		t.Errorf("a server that is not there: %v", err)
 	}
 }
+
+// A program that ends while the lock is another's has ended, and is not one whose lock has no
+// lease.
+func TestProgramThatEndsWhenItWaits(t *testing.T) {
+	t.Parallel()
+	o := options(t, "ends when it waits", explore.Bounds{})
+	o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
+	_, err := judge.Run(t.Context(), o)
+	const says = "has ended; its last lines are\n\tit cannot wait"
+	if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("%v, want %q", err, says)
+	}
+}

@@ -63,14 +63,14 @@ type claim struct {
 
 	// A lease begins with the first request of its take, which may be sent again, and ends at
 	// a time that one of them says; zero: none has.
-	firstRequest string
-	expires      time.Time
-	leaseBegins  time.Time
-	leaseEnds    time.Time
-	counted      time.Time // from when the lease of its last request counts
-	// What counted was when the client was stopped while it took the lock: its lease may have
+	firstRequest    string
+	expires         time.Time
+	leaseBegins     time.Time
+	leaseEnds       time.Time
+	lastLeaseBegins time.Time // from when the lease of its last request counts
+	// What lastLeaseBegins was when the client was stopped while it took the lock: its lease may have
 	// begun then. Zero: it was not stopped.
-	sentBeforePause time.Time
+	leaseBeforePause time.Time
 
 	cancelled bool // the call that is under way
 	// An earlier release of what it now releases has failed: it may have freed the lock.
@@ -120,7 +120,7 @@ type term struct {
 func (r *referee) sends(client int, request string, t term) {
 	c := r.claims[client]
 	c.sent = time.Now()
-	c.counted = t.begins
+	c.lastLeaseBegins = t.begins
 	if c.phase != acquiring {
 		return
 	}
@@ -152,7 +152,7 @@ func (r *referee) renews(client int, came, answered time.Time) {
 func (r *referee) pauses(client int) {
 	c := r.claims[client]
 	if c.phase == acquiring {
-		c.sentBeforePause = c.counted
+		c.leaseBeforePause = c.lastLeaseBegins
 	}
 }
 
@@ -208,7 +208,7 @@ func (r *referee) takesAgain(client int) {
 	c.phase = acquiring
 	c.cancelled = false
 	c.repeats = false
-	c.sentBeforePause = time.Time{}
+	c.leaseBeforePause = time.Time{}
 	c.firstRequest = ""
 	c.expires = time.Time{}
 }
@@ -240,11 +240,11 @@ func (r *referee) acquires(client int, token string) {
 func (r *referee) twoHold(c, holder *claim) {
 	harm := verify.TwoHolders
 	how := " and within its lease"
-	stopped := !c.sentBeforePause.IsZero()
+	stopped := !c.leaseBeforePause.IsZero()
 
 	// What is no accusation comes first: it is better for the lock.
 	switch {
-	case stopped && r.mayHaveEnded(c.sentBeforePause.Add(r.lease), holder.acquired):
+	case stopped && r.mayHaveEnded(c.leaseBeforePause.Add(r.lease), holder.acquired):
 		harm = verify.Outlived
 		how = ", because the lease of " + c.name + " has run out while it took the lock"
 	case r.mayHaveEnded(holder.leaseEnds, c.acquired):
@@ -317,7 +317,7 @@ func (r *referee) compareTokens(c *claim, token string) {
 	}
 
 	r.testedIf(fenced, r.fence != noFence)
-	overtaken := fence < r.fence && !c.sentBeforePause.IsZero()
+	overtaken := fence < r.fence && !c.leaseBeforePause.IsZero()
 	if fence <= r.fence && !overtaken {
 		r.harm(verify.FenceRepeats,
 			fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, r.fence))

@@ -227,7 +227,8 @@ func (w *world) measureLeaseOnce() (uncertain time.Duration, err error) {
 	w.lease = time.Since(began)
 	stopped.Resume()
 	switch {
-	case err != nil && other.process != nil && w.ctx.Err() == nil: // it waits on, or gave up: the lock keeps it out
+	// It waits on, or gave up: the lock keeps it out.
+	case err != nil && !errors.Is(err, program.ErrEnded) && w.ctx.Err() == nil:
 		return 0, &noLease{waited: w.lease, cause: err}
 	case err != nil:
 		return 0, fmt.Errorf("a holder was stopped, and in %s the other did not get in: "+
@@ -272,10 +273,15 @@ func (w *world) acquireWithin(c *client, limit time.Duration, acquire string) er
 	for end := time.Now().Add(limit); ; {
 		err := w.expect(c, time.Until(end), program.Acquired, acquire)
 		isOver := c.process == nil || !time.Now().Before(end) || w.ctx.Err() != nil
-		if err == nil || errors.Is(err, program.ErrSilent) || isOver {
+		if err == nil || isGone(err) || isOver {
 			return err
 		}
 	}
+}
+
+// isGone reports whether a program says nothing more: it is silent, or has ended.
+func isGone(err error) bool {
+	return errors.Is(err, program.ErrSilent) || errors.Is(err, program.ErrEnded)
 }
 
 // expect asks a client while its requests pass, and returns an error unless the answer

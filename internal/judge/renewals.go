@@ -288,6 +288,8 @@ func (s *schedule) renewals(others bool) (options []search.Choice) {
 // have learned that it has lost the lock.
 func (s *schedule) renew(c *client, choice search.Choice) {
 	c.renewalChosen = true
+	// Longer than the longest time before one, as the machine may be slow; and no longer, as nobody's
+	// renewals pass meanwhile.
 	if !s.awaitRenewal(c, s.renewing.every*3/2) {
 		return
 	}
@@ -325,7 +327,8 @@ func (s *schedule) follows(c *client, r heldRenewal) bool {
 	return r.since.Sub(c.passed) < s.renewing.every/2
 }
 
-// awaitRenewal waits for a renewal of a client, and reports whether there is one.
+// awaitRenewal waits for a renewal of a client, and reports whether there is one. Those that come
+// meanwhile, also of the other client, stay at the gate.
 func (s *schedule) awaitRenewal(c *client, limit time.Duration) bool {
 	for end := time.After(limit); len(c.renewals) == 0; {
 		select {

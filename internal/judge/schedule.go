@@ -22,15 +22,17 @@ type schedule struct {
 	referee *referee
 	diagram *diagram
 
-	lock       string // its name
-	steps      []search.Choice
-	lastChoice time.Time // when it was made
-	running    int       // the client that was chosen last; below 0: none
-	failed     error     // why this program cannot be judged
-	stalled    bool      // a client took long to become idle: the machine has no time for it
-	unsettled  bool      // a client was not idle yet when the last wait for that ended
-	guessed    bool      // something was chosen nevertheless
-	abandoned  bool      // a client had not ended when the schedule was over, and was killed
+	lock  string // its name
+	steps []search.Choice
+	// When what was chosen last had been done: the wait for its reply, of seconds perhaps, is no time
+	// in which nothing happens.
+	lastChoice time.Time
+	running    int   // the client that was chosen last; below 0: none
+	failed     error // why this program cannot be judged
+	stalled    bool  // a client took long to become idle: the machine has no time for it
+	unsettled  bool  // a client was not idle yet when the last wait for that ended
+	guessed    bool  // something was chosen nevertheless
+	abandoned  bool  // a client had not ended when the schedule was over, and was killed
 }
 
 // mostSteps ends schedules that come to no end.

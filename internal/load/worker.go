@@ -99,7 +99,7 @@ func timed(r role, p result.Point) []kind {
 // connect opens the worker's Purchaser and what it trades in. On an error it stays closed.
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
-		ClientEnv: market.ClientEnv{Number: w.place, Steps: w.steps()},
+		ClientEnv: market.ClientEnv{Number: w.place, Steps: w.openSteps()},
 		Keys:      w.market.Keys,
 		Process:   &w.market.process,
 	}
@@ -235,9 +235,9 @@ func fatal(err error) bool {
 	return err != nil && (!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
 }
 
-// steps makes the observer of the worker's steps; nil: nobody observes them. If operations
+// openSteps makes the observer of the worker's steps; nil: nobody observes them. If operations
 // are held, it also opens w.work, which close closes.
-func (w *worker) steps() step.Observer {
+func (w *worker) openSteps() step.Observer {
 	var steps step.Observer
 	if w.market.steps != nil {
 		steps = w.market.steps(w.role)

@@ -61,8 +61,8 @@ func ScriptText(files embed.FS, names ...string) (text string) {
 // undoTimeout bounds the attempt to give back a lock that may have been taken.
 const undoTimeout = 2 * time.Second
 
-// Undo gives back the lock after an acquisition that failed with cause, and returns the
-// cause. If it is not known that the lock is held, it may be, because only the reply was
+// Undo gives back the lock after an acquisition, or a release, that failed with cause, and
+// returns the cause. If it is not known that the lock is held, it may be, because only the reply was
 // lost: unless the cause is the server's answer.
 func Undo(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
 	if _, answered := errors.AsType[redis.Error](cause); answered && !held {

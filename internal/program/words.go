@@ -127,7 +127,7 @@ func (o Output) Word() string {
 func (o Output) Expect(words string) error {
 	switch {
 	case o.Ended:
-		return errors.New("has ended")
+		return ErrEnded
 	case o.Cut:
 		return fmt.Errorf("said a line of more than %d KB: %s", longestLine>>10, o.Quoted())
 	case !slices.Contains(strings.Fields(words), o.Word()):
@@ -141,8 +141,12 @@ func (o Output) Quoted() string {
 	return strconv.Quote(wording.Excerpt(o.Line, wording.ExcerptBytes))
 }
 
-// ErrSilent is the cause of errors about programs that do not answer.
-var ErrSilent = errors.New("has said nothing")
+// ErrSilent is the cause of errors about programs that do not answer, and ErrEnded about those
+// that have ended.
+var (
+	ErrSilent = errors.New("has said nothing")
+	ErrEnded  = errors.New("has ended")
+)
 
 // SilentFor is the error of a program that has not answered in time.
 func SilentFor(limit time.Duration) error {

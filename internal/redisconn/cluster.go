@@ -23,12 +23,17 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	nodes  []string      // addresses of all nodes that are known, the one that answered last first
-	serves [slots]string // the master of each slot; empty: none
+	serves [slots]string // the master of each slot; empty: none, which is not so after OpenCluster
 }
 
-// OpenCluster asks any node for the slots. Its error wraps [ErrUnsuitable] if one has
-// no master that can be reached.
+// OpenCluster asks the node that is named, which may be any of the cluster, for the slots. Its
+// error wraps [ErrUnsuitable] if one has no master that can be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
+	if entry.Network == "unix" {
+		return nil, fmt.Errorf("%w: a node of a cluster is named by its socket %s: name it by host and port, "+
+			"as its other nodes are", ErrUnsuitable, entry.Addr)
+	}
+
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
 		return nil, err

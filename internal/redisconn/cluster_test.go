@@ -2,6 +2,9 @@ package redisconn_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,3 +89,13 @@ type answer string
 
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
+
+// A node that is named by its socket says at which addresses the others are, which no socket
+// reaches.
+func TestClusterNamedByASocket(t *testing.T) {
+	t.Parallel()
+	_, err := redisconn.OpenCluster(t.Context(), redisconn.Target{Network: "unix", Addr: "/run/node"})
+	if !errors.Is(err, redisconn.ErrUnsuitable) || !strings.Contains(fmt.Sprint(err), "name it by host and port") {
+		t.Errorf("%v, want what to do about it", err)
+	}
+}

@@ -101,7 +101,7 @@ func (f *follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		switch cmd.Name() {
 		case "watch":
 			err := next(ctx, cmd)
-			f.turn(redirectOf(err))
+			f.noteMoved(redirectOf(err))
 			f.watching.Store(err == nil)
 			return err
 		case "unwatch":
@@ -126,7 +126,7 @@ func (f *follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if len(cmds) > 0 && cmds[0].Name() == "multi" {
-			f.turn(firstRedirect(cmds, err))
+			f.noteMoved(firstRedirect(cmds, err))
 			f.watching.Store(false)
 			tellWhyDiscarded(cmds)
 			return err
@@ -143,7 +143,7 @@ func (f *follower) follow(
 ) error {
 	giveUp := time.Now().Add(followFor)
 	for to := firstRedirect(cmds, err); to.code != ""; to = firstRedirect(cmds, err) {
-		f.turn(to) // even if these are not sent again: later ones go to the right server
+		f.noteMoved(to) // even if these are not sent again: later ones go to the right server
 		if f.watching.Load() || !time.Now().Before(giveUp) || ctx.Err() != nil {
 			break
 		}
@@ -183,8 +183,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// turn sees to it that what is sent from now on goes to the server that has the slot.
-func (f *follower) turn(to redirect) {
+// noteMoved sees to it that what is sent from now on goes to the server that has the slot.
+func (f *follower) noteMoved(to redirect) {
 	if to.code != moved {
 		return
 	}

@@ -85,7 +85,7 @@ type evidence struct {
 	rounds  [][]result.Row // the complete ones
 	planned int
 
-	values    [][]float64 // of each row that the claim needs, round by round
+	values    [][]float64 // round by round: in each, those of the rows that the claim needs
 	numbers   []float64   // the claim's, of the rounds that count
 	unsteady  string      // a row that was not steady, in the first such round that does not count
 	disturbed []float64   // what other processes took of the machine, in rounds that they disturbed
@@ -227,8 +227,9 @@ func (c claim) values(round []result.Row) (all []float64, unsteady string, err e
 	return all, unsteady, nil
 }
 
-// medians writes the values of the rows: "2.96 at 1x1, 268 at 5x5; coarse 1.5 at 1x1,
-// ...". The unit follows the first.
+// medians writes the median of each row over all rounds: "fine 2967 a second at 1x1, 2006 at
+// 5x1; coarse 1656 at 1x1, 517 at 5x1". Strategies are named if there are several, and the unit
+// follows the first number alone. each has what values returned, round by round.
 func (c claim) medians(each [][]float64) string {
 	var parts []string
 	unit := c.unit

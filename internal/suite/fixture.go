@@ -199,6 +199,7 @@ func (f *fixture) matches(want market.Snapshot) {
 // worker opens a Purchaser with connections and a ledger of its own.
 func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil) }
 
+// open makes a worker, which can be held at its proxies; nil: it has none.
 func (f *fixture) open(steps step.Observer, proxies *Proxies) *worker {
 	f.Helper()
 	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/marketstore"
+	"github.com/marketsim/marketsim/internal/wording"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -180,6 +185,50 @@ func (m Market) Seed(do func(command ...any), keys market.Keys) {
 		do("ZADD", keys.Market(), l.Price, market.Member(l.Item, l.Seller))
 	}
 	do("SADD", keys.Inventory(seller), m.Listed+1)
+}
+
+// Audit is one violation of all that the market's own audit finds, under the name of the
+// worst. Ledgers are those of the clients. A ledger notes minted items by whole batches,
+// so the rest of the batch is made first.
+func (m Market) Audit(
+	ctx context.Context, rdb redis.Cmdable, keys market.Keys, ledgers ...*market.Ledger,
+) []verify.Violation {
+	var rest []any
+	for id := m.Listed + 2; id <= market.BatchSize; id++ {
+		rest = append(rest, id)
+	}
+	if err := rdb.SAdd(ctx, keys.Inventory(seller), rest...).Err(); err != nil {
+		return notAudited(err)
+	}
+
+	// The first ledger is of what Seed has put there: items 1 to Listed+1.
+	var first market.Ledger
+	first.Minted(1, seller, nil)
+	for _, l := range m.listed() {
+		if l.Seller != seller { // all items are minted by one: this one was then given away
+			given := market.Order{Item: l.Item, Seller: seller, Buyer: l.Seller}
+			first.Listed(listing(given), nil)
+			first.Purchased(given, nil)
+		}
+		first.Listed(l, nil)
+	}
+	opening := market.Opening{Accounts: m.accounts(), Funds: m.Funds}
+	ledgers = append([]*market.Ledger{&first}, ledgers...)
+	result, err := market.Audit(ctx, rdb, keys, opening, ledgers...)
+	switch {
+	case err != nil:
+		return notAudited(err)
+	case result.OK():
+		return nil
+	}
+	texts := wording.Names(result.Problems, market.Problem.String)
+	worst := verify.Worst(findings.OfAudit(result))
+	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
+}
+
+func notAudited(err error) []verify.Violation {
+	why := "the market cannot be audited: " + err.Error()
+	return []verify.Violation{{Harm: verify.Unexplained, Text: why}}
 }
 
 func (m Market) listed() []market.Listing {

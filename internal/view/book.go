@@ -105,7 +105,7 @@ func groupOf(run *runs.Run, r reference.PublishedRow) (g runs.Group, found bool)
 func inTime(m runs.Metric, in float64) runs.Metric {
 	if m.Name == "listed" || m.Name == "bought" || m.Name == "retries" {
 		of := m.Of
-		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r, in)) }
+		m.Of = func(r *result.Row) float64 { return math.Round(of(r) * factorTo(r, in)) }
 	}
 	return m
 }
@@ -210,9 +210,9 @@ func publishedSeconds(run *runs.Run) float64 {
 	return float64(rows[0].Seconds)
 }
 
-// scale is the factor from a row's counts to those of a published time in seconds; 1 if
+// factorTo is the factor from a row's counts to those of a published time in seconds; 1 if
 // the row lasted that long, but for 0.05 s.
-func scale(r *result.Row, in float64) float64 {
+func factorTo(r *result.Row, in float64) float64 {
 	if r.Seconds <= 0 || math.Abs(r.Seconds-in) < 0.05 {
 		return 1
 	}
@@ -222,7 +222,7 @@ func scale(r *result.Row, in float64) float64 {
 // scaling says that counts are scaled, and to which time; nil: those of no row are.
 func scaling(run *runs.Run) []string {
 	in := publishedSeconds(run)
-	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r, in) != 1 }) {
+	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return factorTo(&r, in) != 1 }) {
 		return nil
 	}
 	whose := "the book's"

@@ -77,8 +77,8 @@ func ComparisonTable(all []compare.Comparison) *Table {
 		if plain {
 			metric = ""
 		}
-		t.Add(c.Place, metric, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c),
-			Number(c.MedianA, c.Metric.Unit), Number(c.MedianB, c.Metric.Unit), fmt.Sprint(c.Rounds), again(c.Reason))
+		t.Add(c.Place, metric, inWords(c.A), verdict, inWords(c.B), ratio(c.Ratio), interval(c),
+			Number(c.MedianA, c.Metric.Unit), Number(c.MedianB, c.Metric.Unit), fmt.Sprint(c.Rounds), inWords(c.Reason))
 	}
 
 	// The first columns name a pair, up to its a. That of metrics is left out if no row has one.
@@ -125,9 +125,9 @@ func sweepBlocks(run *runs.Run, all []compare.Comparison) []Block {
 
 	t := NewTable("point", "best", "worst", "worst/best", "interval").Wrapping("best")
 	for _, p := range points {
-		cells := []string{p.Place, strings.Join(mapped(p.Best, again), ", ")}
+		cells := []string{p.Place, strings.Join(mapped(p.Best, inWords), ", ")}
 		if l := p.Loss; l != nil {
-			cells = append(cells, again(l.A), ratio(l.Ratio), interval(*l))
+			cells = append(cells, inWords(l.A), ratio(l.Ratio), interval(*l))
 		}
 		t.Add(cells...)
 	}

@@ -98,7 +98,7 @@ func (f *Figure) dots(run *runs.Run, m runs.Metric, shown func(runs.Group) bool)
 		}
 		i := median(g, m, run.Manifest.Config.Trials)
 		p := f.panel(g.Place())
-		p.Dots = append(p.Dots, Dot{Label: again(g.Subject()), Value: i.Center, Low: i.Low, High: i.High})
+		p.Dots = append(p.Dots, Dot{Label: inWords(g.Subject()), Value: i.Center, Low: i.Low, High: i.High})
 	}
 }
 
@@ -123,7 +123,7 @@ func (p *Panel) add(strategy string, x, y float64) {
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return
 	}
-	name := again(strategy)
+	name := inWords(strategy)
 	line := oneOf(&p.Lines, Curve{Label: name}, func(l Curve) bool { return l.Label == name })
 	line.X = append(line.X, x)
 	line.Y = append(line.Y, y)

@@ -79,7 +79,7 @@ func exact(value any) string {
 // Line is a row in one line, for whoever watches a run.
 func Line(r result.Row) string {
 	mean, p99 := runs.MetricByName("wait_ms_mean"), runs.MetricByName("wait_ms_p99")
-	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", again(r.Name()), r.Trial,
+	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", inWords(r.Name()), r.Trial,
 		Number(r.PerSecond(), runs.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
 		p99.Heading, Number(p99.Of(&r), p99.Unit))
 	if r.Audit.Done {

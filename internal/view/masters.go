@@ -18,7 +18,7 @@ func masterBlocks(run *runs.Run) []Block {
 	t.names = 2
 	for _, g := range measured(run) {
 		for _, m := range mastersOf(g) {
-			row := cells(again(g.Name()), m.Address, fmt.Sprint(m.Markets))
+			row := cells(inWords(g.Name()), m.Address, fmt.Sprint(m.Markets))
 			for _, metric := range masterMetrics(m.Address) {
 				row = append(row, Cell{Text: cell(g, metric, run.Manifest.Config.Trials)})
 			}
@@ -92,8 +92,8 @@ func scalingBlocks(run *runs.Run) []Block {
 		if s.Verdict.Differs() {
 			verdict += " than"
 		}
-		t.Add(again(s.A), fmt.Sprint(s.Masters), verdict, again(s.B), ratio(s.Ratio), interval(s.Comparison),
-			fmt.Sprint(s.Rounds), again(s.Reason))
+		t.Add(inWords(s.A), fmt.Sprint(s.Masters), verdict, inWords(s.B), ratio(s.Ratio), interval(s.Comparison),
+			fmt.Sprint(s.Rounds), inWords(s.Reason))
 	}
 
 	note := fmt.Sprintf("purchases/s on several masters over those on one, by as many workers, divided inside each "+
@@ -108,10 +108,10 @@ func scaled(run *runs.Run) []string {
 	for _, s := range compare.Scalings(run) {
 		switch s.Verdict {
 		case compare.Undecided:
-			unknown = append(unknown, fmt.Sprintf("%s on %d masters (%s)", again(s.A), s.Masters,
-				cmp.Or(again(s.Reason), "the interval is too wide")))
+			unknown = append(unknown, fmt.Sprintf("%s on %d masters (%s)", inWords(s.A), s.Masters,
+				cmp.Or(inWords(s.Reason), "the interval is too wide")))
 		default:
-			known = append(known, fmt.Sprintf("%s on %d masters: %s times (%s)", again(s.A), s.Masters, ratio(s.Ratio),
+			known = append(known, fmt.Sprintf("%s on %d masters: %s times (%s)", inWords(s.A), s.Masters, ratio(s.Ratio),
 				interval(s.Comparison)))
 		}
 	}

@@ -119,7 +119,7 @@ func (s section) rows(run *runs.Run) *Table {
 
 	t := NewTable(headings...)
 	for _, g := range measured(run) {
-		row := cells(again(g.Name()), "")
+		row := cells(inWords(g.Name()), "")
 		switch {
 		case s.table == runs.Main:
 			row[1] = audited(g.Rows)
@@ -184,9 +184,9 @@ func notes(run *runs.Run) (texts []string) {
 	for _, r := range s {
 		names := mapped(r.rows, func(row string) string {
 			if run.Manifest.Config.Trials <= 1 {
-				return again(row)
+				return inWords(row)
 			}
-			return fmt.Sprintf("%s (%d of %d)", again(row), r.times[row], run.Manifest.Config.Trials)
+			return fmt.Sprintf("%s (%d of %d)", inWords(row), r.times[row], run.Manifest.Config.Trials)
 		})
 		text := r.text
 		if r.code != "" {
@@ -235,7 +235,7 @@ func (s *remarks) row(r *result.Row) {
 func failed(run *runs.Run) (texts []string) {
 	for _, g := range run.Groups() {
 		if problem := g.Problem(); problem != "" {
-			texts = append(texts, again(g.Name())+" "+problem)
+			texts = append(texts, inWords(g.Name())+" "+problem)
 		}
 	}
 	return texts

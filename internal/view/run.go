@@ -39,7 +39,7 @@ func Run(run *runs.Run) *Doc {
 // that of a comparison.
 func title(run *runs.Run) string {
 	c := run.Manifest.Config
-	strategies := listed(mapped(c.Subjects(), again))
+	strategies := listed(mapped(c.Subjects(), inWords))
 	switch {
 	case len(c.Axes) > 0:
 		names := mapped(c.Axes, func(a runs.Axis) string { return string(a.Name) })
@@ -206,7 +206,7 @@ func fastest(run *runs.Run, all []compare.Comparison) string {
 	// What all comparisons have for a reason, such as missing rounds, is told once.
 	why := all[0].Reason
 	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
-		return "Nothing is decided: " + again(why) + "."
+		return "Nothing is decided: " + inWords(why) + "."
 	}
 
 	// Comparisons with a repetition are left out, unless there are no others.
@@ -260,7 +260,7 @@ func fasterThanAll(run *runs.Run, all []compare.Comparison) string {
 			}
 		}
 		if len(best) > 0 {
-			parts = append(parts, again(s)+" at "+listed(best))
+			parts = append(parts, inWords(s)+" at "+listed(best))
 		}
 	}
 	return "Known to be faster than all others: " + cmp.Or(strings.Join(parts, "; "), "none") + "."
@@ -274,7 +274,8 @@ func against(all []compare.Comparison, places []string) string {
 		if !c.OfPurchases() {
 			whose, that = c.Metric.Short+" of ", "that of "
 		}
-		return fmt.Sprintf("At %s %s%s is %s %s%s%s.", c.Place, whose, again(c.A), verdictOf(c), that, again(c.B), times(c))
+		return fmt.Sprintf("At %s %s%s is %s %s%s%s.",
+			c.Place, whose, inWords(c.A), verdictOf(c), that, inWords(c.B), times(c))
 	}
 
 	var parts []string
@@ -289,7 +290,7 @@ func against(all []compare.Comparison, places []string) string {
 	if !all[0].OfPurchases() {
 		metric = all[0].Metric.Short + " is "
 	}
-	return "Against " + again(all[0].B) + " " + metric + strings.Join(parts, "; ") + "."
+	return "Against " + inWords(all[0].B) + " " + metric + strings.Join(parts, "; ") + "."
 }
 
 // withVerdict are the strategies that have a verdict somewhere, in their order, and where,
@@ -307,7 +308,7 @@ func withVerdict(verdict compare.Conclusion, all []compare.Comparison, places []
 	}
 
 	for i, name := range names {
-		names[i] = again(name)
+		names[i] = inWords(name)
 		if len(at[name]) < len(places) {
 			names[i] += " at " + listed(at[name])
 		}

@@ -17,7 +17,7 @@ func Check(c compare.Check) string {
 		compare.Broken:     "is broken by",
 		compare.NotDecided: "is not decided of",
 	}[c.Standing]
-	text := fmt.Sprintf("%s %s %s %s", c.Threshold, standing, again(c.Strategy), c.Place)
+	text := fmt.Sprintf("%s %s %s %s", c.Threshold, standing, inWords(c.Strategy), c.Place)
 
 	if !math.IsNaN(c.Measured) {
 		text += ": " + checked(c, c.Measured)
@@ -26,7 +26,7 @@ func Check(c compare.Check) string {
 		text += " (" + reach + ")"
 	}
 	if c.Reason != "" {
-		text += ", because " + again(c.Reason)
+		text += ", because " + inWords(c.Reason)
 	}
 	return text
 }
@@ -89,8 +89,8 @@ func thresholdBlocks(checks []compare.Check) []Block {
 	t := NewTable("threshold", "row", "standing", "measured", "interval", "rounds", "because").Wrapping("because")
 	t.names = 2
 	for _, c := range checks {
-		t.Add(c.Threshold.String(), again(c.Strategy)+" "+c.Place, string(c.Standing), checked(c, c.Measured),
-			checkedInterval(c), fmt.Sprint(c.Rounds), again(c.Reason))
+		t.Add(c.Threshold.String(), inWords(c.Strategy)+" "+c.Place, string(c.Standing), checked(c, c.Measured),
+			checkedInterval(c), fmt.Sprint(c.Rounds), inWords(c.Reason))
 		switch c.Standing {
 		case compare.Met:
 			t.tone(2, good)

@@ -160,9 +160,9 @@ func audited(rows []result.Row) Cell {
 	return all
 }
 
-// again is a name in words: that of a strategy compared with itself ends in
+// inWords is a name in words: that of a strategy compared with itself ends in
 // "#2", and a third time in "#3".
-func again(name string) string {
+func inWords(name string) string {
 	if !strings.Contains(name, "#") {
 		return name // nearly always, and at once: it may be long
 	}

@@ -16,7 +16,8 @@ import (
 type LocalConn struct {
 	net.Conn // answers what does not matter here, such as addresses
 
-	// Is called with what was written at once: a command, a pipeline, or MULTI to EXEC.
+	// Is called with what was written at once, names of commands in lower case: a command, a
+	// pipeline, or MULTI to EXEC.
 	Sent   func(commands [][]string)
 	Closed func() // is called when the client has closed it
 

@@ -154,9 +154,10 @@ type redisConn struct {
 const handshakeTLS = 22 // the first byte of a record of TLS
 
 // nextCommand returns the next command to pass on, once neither the gate nor a trap holds it.
-// errEnd means that no more may pass.
+// errEnd means that no more may pass. passUp calls it once the command before has been passed on.
 func (r *redisConn) nextCommand() ([]byte, error) {
 	if r.last { // nextReply ends the connection when the reply comes
+		// The last one has been passed on, and no Read follows that would say so: see noticedConn.
 		r.underway.command.Store(false)
 		<-r.whole.Done()
 		return nil, errEnd
@@ -177,6 +178,7 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	clock := r.proxy.clientsClock()
 	clock.moveCommand(&command) // before atGate: a Held has times as the server gets them
 
+	// Before trapped: traps and Record count a command when the gate lets it go.
 	held, err := r.atGate(command.values, clock)
 	if err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	caught = cmp.Or(caught, held)
+	caught = cmp.Or(caught, held) // one trap a reply: if a trap catches it, too, held is never answered
 
 	r.last = caught != nil && caught.does == loseReply
 	r.expect(command.values, caught)

@@ -38,7 +38,7 @@ func readCommand(in *bufio.Reader) (message, error) {
 }
 
 // Commands reads the whole commands at the beginning of what a client sent, and
-// returns what follows them.
+// returns what follows them. The names of commands are then in lower case.
 func Commands(sent string) (commands [][]string, rest string) {
 	in := bufio.NewReaderSize(strings.NewReader(sent), 64)
 	rest = sent

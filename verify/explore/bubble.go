@@ -134,7 +134,7 @@ func (e *explorer) heldUp() (waiting int, where string) {
 		return waiting, ""
 	}
 
-	frames := runtime.CallersFrames(callers)
+	frames := runtime.CallersFrames(callers) // all but the last, which is runtime.goexit
 	for frame, more := frames.Next(); more; frame, more = frames.Next() {
 		where += fmt.Sprintf("\n%s\n\t%s:%d", frame.Function, frame.File, frame.Line)
 	}
@@ -159,7 +159,8 @@ func waitForMutexes() (waiting int, callers []uintptr) {
 
 var forMutex = regexp.MustCompile(`sync\.runtime_Semacquire(RW)?Mutex`)
 
-// runnable is how many goroutines of the process could go on.
+// runnable is how many goroutines of the process could go on, and do not run. That only the one
+// that asks runs is afterFirst's doing, by GOMAXPROCS.
 func runnable() uint64 {
 	of := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(of)

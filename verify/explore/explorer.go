@@ -138,8 +138,9 @@ func (e *explorer) afterFirst(run func() error) error {
 	defer withoutNames()()
 	defer e.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // in a bubble one hands over to the next
-	e.waiting, _ = waitForMutexes()                 // an earlier search may have left some
+	// In a bubble one goroutine hands over to the next; and runnable counts none that runs.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	e.waiting, _ = waitForMutexes() // an earlier search may have left some
 
 	w, _, err := e.schedule(search.First)
 	if err != nil {

@@ -60,7 +60,10 @@ func (w *world) request(c search.Choice) *request {
 	return nil
 }
 
-// do makes a choice happen. It removes the choice's request from where it waits.
+// do makes a choice happen. It removes the choice's request from where it waits: r is what take
+// made of it; nil: it delivers none. What is noted here comes before anything happens: clients see
+// faults and last by Session.Seen, and settle asks for running. All clients wait, so that what
+// waits is changed without w.mu.
 func (w *world) do(c search.Choice, r *request) {
 	kind := kinds[Fault(c.What)]
 	w.note(c)
@@ -70,9 +73,10 @@ func (w *world) do(c search.Choice, r *request) {
 		w.running = c.N
 	}
 	switch {
-	case r != nil && r.idle: // it has been no fault any more since its client gave up
+	// A late request that comes to nothing: that fault had ended when its client gave up.
+	case r != nil && r.idle:
 		w.last = latest(w.last, r.gaveUp)
-	case kind.change:
+	case kind.change: // a fault happens or ends now
 		w.last = time.Now()
 	}
 	if c.What != search.Deliver && !c.IsQuiet() {

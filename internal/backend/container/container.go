@@ -31,7 +31,9 @@ const (
 	stopTimeout   = 10 * time.Second
 )
 
-const config = "/etc/marketsim.conf" // in the container
+// config is a file in the container, which redis-server there gets as its first argument. The
+// image runs the server as a user of its own, who has to be able to read it.
+const config = "/etc/marketsim.conf"
 
 // Starter starts a container. The zero value is ready to use.
 type Starter struct {
@@ -53,7 +55,7 @@ func (Starter) Name() backend.Origin { return backend.OriginContainer }
 //	docker rm --force --volumes $(docker ps --all --quiet --filter label=org.testcontainers)
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
-	if s.NoPull {
+	if s.NoPull { // before findEngine: testcontainers reads its environment once, for its first client
 		_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // fails for no such name
 	}
 	engine, err := findEngine(ctx)

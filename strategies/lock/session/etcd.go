@@ -238,7 +238,7 @@ func (p *etcdPlace) leave() error {
 	}
 
 	var later error
-	last := s.part(unsure)
+	last := s.leavePlace(unsure)
 	switch {
 	case last:
 		later = p.client.end(s, errEmpty)

@@ -161,9 +161,9 @@ func (s *etcdSession) admit(exit func()) error {
 	return nil
 }
 
-// part counts a place that has been given up, of which a request may still come if unsure. It
-// reports whether the session is to end now.
-func (s *etcdSession) part(unsure bool) (last bool) {
+// leavePlace counts a place that has been given up, of which a request may still come if unsure.
+// It reports whether the session is to end now.
+func (s *etcdSession) leavePlace(unsure bool) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.places--
