@@ -194,6 +194,10 @@ func TestDamaged(t *testing.T) {
 		{"no coins at the end", replace(`"Funds":{"1":140,"2":60},`, ``), "line 10: a field is missing"},
 		{"a field twice", replace(`"end":20`, `"end":20,"end":20`),
 			"line 4: a field is missing, or there twice"},
+		{"a header with the end in its line", func(s string) string {
+			all := lines(s)
+			return strings.TrimSuffix(all[0], "}\n") + "," + strings.TrimPrefix(all[len(all)-2], "{")
+		}, "line 1: no worker of such a row"},
 		{"two records in a line", replace(`"op"`, `"hold":null,"op"`),
 			"line 2: a field is missing, or there twice"},
 	} {

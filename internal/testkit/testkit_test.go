@@ -62,3 +62,15 @@ func TestRequire(t *testing.T) {
 		}
 	}
 }
+
+// A test under Try that needs what is missing skips the test that tries it, in its own goroutine.
+func TestTryOfWhatIsMissing(t *testing.T) {
+	goesOn := false
+	said := testkit.Try(t, func(t testing.TB) {
+		testkit.Try(t, func(t testing.TB) { t.Skipf("needs %s", "a server") })
+		goesOn = true
+	})
+	if said != "" || goesOn {
+		t.Errorf("it goes on: %t, and says %q", goesOn, said)
+	}
+}

@@ -60,6 +60,11 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("of an older version it is\n%s\nwant\n%s", got, want)
 	}
 
+	old.CourseP99MS = []float64{1.5, 0, 4} // of a file that was edited
+	if got := drawn("old", old, 2); got != want {
+		t.Errorf("with one percentile and not the other it is\n%s\nwant\n%s", got, want)
+	}
+
 	old.Seconds = 0.75 // which nobody has stored
 	if got := strings.Count(drawn("", old, 0), "\n"); got != 2 {
 		t.Errorf("%d intervals in less time than they take, want 2", got)
