@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -96,43 +97,61 @@ func (i *interrupted) Done() <-chan struct{} {
 }
 
 // TestInterruptedAnywhere: a scenario whose context ends ends too, with that as its error
-// or having found something, wherever it was.
+// or having found something, wherever it was: at one of three places each, the next
+// scenario's next, or with MARKETSIM_LONG at all three.
 func TestInterruptedAnywhere(t *testing.T) {
 	r := nothingLeft(t)
 	var running sync.WaitGroup
 	var ended atomic.Int64
 	slots := make(chan struct{}, 3*Parallel)
+	places := []int64{2, 13, 24} // how many times the context has been asked
 
-	for _, sc := range DefaultScenarios() {
-		for _, name := range []string{"set-px", "redlock", "etcd", "rw-safe"} {
-			s := scheme(t, name)
-			if sc.Applies != nil && sc.Applies(s) != "" {
-				continue
-			}
-			for _, at := range []int64{2, 13, 24} {
+	interrupt := func(c cell, at int64) {
+		defer func() { <-slots }()
+		ctx := interruptedAt(t.Context(), at)
+		defer ctx.end()
+		f, err := r.runCell(ctx, c)
+		if !errors.Is(err, context.Canceled) && (err != nil || f.Verdict == "") {
+			t.Errorf("%s interrupted at %d: %+v, %v; want context.Canceled or a finding",
+				c.scenario.Name, at, f, err)
+		}
+		if errors.Is(err, context.Canceled) {
+			ended.Add(1)
+		}
+	}
+
+	played := 0
+	for i, sc := range DefaultScenarios() {
+		c, applies := applicable(t, sc)
+		if !applies {
+			continue
+		}
+		for n, at := range places {
+			if testkit.Long() || n == i%len(places) {
+				played++
 				slots <- struct{}{}
-				running.Go(func() {
-					defer func() { <-slots }()
-					ctx := interruptedAt(t.Context(), at)
-					defer ctx.end()
-					f, err := r.runCell(ctx, cell{sc, s})
-					if !errors.Is(err, context.Canceled) && (err != nil || f.Verdict == "") {
-						t.Errorf("%s interrupted at %d: %+v, %v; want context.Canceled or a finding",
-							sc.Name, at, f, err)
-					}
-					if errors.Is(err, context.Canceled) {
-						ended.Add(1)
-					}
-				})
+				running.Go(func() { interrupt(c, at) })
 			}
-			break
 		}
 	}
 
 	running.Wait()
-	if n := ended.Load(); n < int64(len(DefaultScenarios())) {
-		t.Errorf("only %d were interrupted", n)
+	if n := ended.Load(); n < int64(played/3) {
+		t.Errorf("only %d of %d were interrupted", n, played)
 	}
+	t.Logf("%d of %d were interrupted", ended.Load(), played)
+}
+
+// applicable is a scenario with a scheme that it applies to, if one of a few does.
+func applicable(t *testing.T, sc Scenario) (c cell, applies bool) {
+	t.Helper()
+	for _, name := range []string{"set-px", "redlock", "etcd", "rw-safe"} {
+		s := scheme(t, name)
+		if sc.Applies == nil || sc.Applies(s) == "" {
+			return cell{sc, s}, true
+		}
+	}
+	return cell{}, false
 }
 
 // TestKept: times that cannot be told apart on this machine are no answer.
