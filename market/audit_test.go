@@ -30,26 +30,30 @@ var damages = []damage{
 		do: func(w *world) {
 			w.do("hincrby", w.keys.User(1), "funds", -1)
 		}},
-	{name: "coins moved between accounts", money: 2, says: "account of user 3 holds 95 coins", do: func(w *world) {
-		w.pay(3, 1, 5)
-	}},
+	{name: "coins moved between accounts", money: 2, says: "account of user 3 holds 95 coins",
+		do: func(w *world) {
+			w.pay(3, 1, 5)
+		}},
 	{name: "lost update", money: 1, says: "should hold 130 (-30)", do: func(w *world) {
 		w.do("hset", w.keys.User(1), "funds", 100)
 	}},
-	{name: "overdrawn account", money: 1, says: "account of user 2 is overdrawn: -10 coins", do: func(w *world) {
-		w.lists(3, 80, nil)
-		w.buys(3, 80, nil)
-	}},
+	{name: "overdrawn account", money: 1, says: "account of user 2 is overdrawn: -10 coins",
+		do: func(w *world) {
+			w.lists(3, 80, nil)
+			w.buys(3, 80, nil)
+		}},
 	{name: "account gone", money: 1, says: "account of user 3 is gone", do: func(w *world) {
 		w.do("del", w.keys.User(3))
 	}},
-	{name: "funds that are no number", money: 1, says: "account of user 3 has no readable funds", do: func(w *world) {
-		w.do("hset", w.keys.User(3), "funds", "many")
-	}},
+	{name: "funds that are no number", money: 1, says: "account of user 3 has no readable funds",
+		do: func(w *world) {
+			w.do("hset", w.keys.User(3), "funds", "many")
+		}},
 	{name: "item lost", items: 1, says: "item 7 of user 1 is nowhere", do: func(w *world) {
 		w.do("srem", w.keys.Inventory(1), 7)
 	}},
-	{name: "item in two inventories", items: 1, says: "item 7 is in two places: inventory:1 and inventory:3",
+	{name: "item in two inventories", items: 1,
+		says: "item 7 is in two places: inventory:1 and inventory:3",
 		do: func(w *world) {
 			w.do("sadd", w.keys.Inventory(3), 7)
 		}},
@@ -61,9 +65,10 @@ var damages = []damage{
 			w.do("zadd", w.keys.Market(), 30, "7.1")
 		},
 	},
-	{name: "item listed by two", items: 1, says: "item 2 is in two places: market: (seller", do: func(w *world) {
-		w.do("zadd", w.keys.Market(), 30, "2.3")
-	}},
+	{name: "item listed by two", items: 1, says: "item 2 is in two places: market: (seller",
+		do: func(w *world) {
+			w.do("zadd", w.keys.Market(), 30, "2.3")
+		}},
 	{
 		name:  "item listed by nobody",
 		items: 1,
@@ -82,7 +87,8 @@ var damages = []damage{
 			w.do("zadd", w.keys.Market(), 30, "2.4294967297")
 		},
 	},
-	{name: "listing by a negative user", items: 1, says: "item 7 is listed by user -1, who has no account",
+	{name: "listing by a negative user", items: 1,
+		says: "item 7 is listed by user -1, who has no account",
 		do: func(w *world) {
 			w.do("srem", w.keys.Inventory(1), 7)
 			w.do("zadd", w.keys.Market(), 30, "7.-1")
@@ -91,10 +97,12 @@ var damages = []damage{
 		do: func(w *world) {
 			w.do("sadd", w.keys.Inventory(3), 5000)
 		}},
-	{name: "item with a giant id", items: 1, says: "item 9000000000000000000 lies in market:", do: func(w *world) {
-		w.do("zadd", w.keys.Market(), 1, "9000000000000000000.1")
-	}},
-	{name: "bought item not with its buyer", items: 1, says: "item 1 should lie in inventory:2 but lies in inventory:3",
+	{name: "item with a giant id", items: 1, says: "item 9000000000000000000 lies in market:",
+		do: func(w *world) {
+			w.do("zadd", w.keys.Market(), 1, "9000000000000000000.1")
+		}},
+	{name: "bought item not with its buyer", items: 1,
+		says: "item 1 should lie in inventory:2 but lies in inventory:3",
 		do: func(w *world) {
 			w.do("smove", w.keys.Inventory(2), w.keys.Inventory(3), 1)
 		}},
@@ -107,10 +115,11 @@ var damages = []damage{
 			w.do("sadd", w.keys.Inventory(1), 2)
 		},
 	},
-	{name: "sold twice", items: 1, says: "item 1 was sold twice: to user 2 and to user 3", do: func(w *world) {
-		w.pay(3, 1, 30)
-		w.ledger.Purchased(order(1, 3, 30), nil)
-	}},
+	{name: "sold twice", items: 1, says: "item 1 was sold twice: to user 2 and to user 3",
+		do: func(w *world) {
+			w.pay(3, 1, 30)
+			w.ledger.Purchased(order(1, 3, 30), nil)
+		}},
 	{name: "sold twice to one buyer", items: 1, says: "item 1 was sold twice: to user 2 and to user 2",
 		do: func(w *world) {
 			w.pay(2, 1, 30)
@@ -119,14 +128,16 @@ var damages = []damage{
 	{
 		name:  "listing at another price",
 		items: 1,
-		says:  "item 2 should lie in market: (seller 1, 30 coins) but lies in market: (seller 1, 29 coins)",
+		says: "item 2 should lie in market: (seller 1, 30 coins) " +
+			"but lies in market: (seller 1, 29 coins)",
 		do: func(w *world) {
 			w.do("zadd", w.keys.Market(), 29, "2.1")
 		},
 	},
-	{name: "listing at a broken price", items: 1, says: "but lies in market: (seller 1, 30.5 coins)", do: func(w *world) {
-		w.do("zadd", w.keys.Market(), 30.5, "2.1")
-	}},
+	{name: "listing at a broken price", items: 1, says: "but lies in market: (seller 1, 30.5 coins)",
+		do: func(w *world) {
+			w.do("zadd", w.keys.Market(), 30.5, "2.1")
+		}},
 	{
 		name:  "listing of unknown outcome at another price",
 		items: 1,
@@ -172,7 +183,8 @@ var damages = []damage{
 			w.ledger.Purchased(order(7, 2, 0), nil)
 		},
 	},
-	{name: "bought but never minted", items: 1, says: "item 6000 was traded by user 2 but never minted",
+	{name: "bought but never minted", items: 1,
+		says: "item 6000 was traded by user 2 but never minted",
 		do: func(w *world) {
 			w.ledger.Purchased(order(6000, 2, 0), nil)
 		}},
@@ -180,15 +192,17 @@ var damages = []damage{
 		do: func(w *world) {
 			w.do("sadd", w.keys.Inventory(3), "junk")
 		}},
-	{name: "junk on the market", items: 1, says: `market member "junk" is not of the form`, do: func(w *world) {
-		w.do("zadd", w.keys.Market(), 1, "junk")
-	}},
-	{name: "many at once", items: 21, money: 1, says: "item 7 of user 1 is nowhere", do: func(w *world) {
-		for item := range 21 {
-			w.do("srem", w.keys.Inventory(1), 7+item)
-		}
-		w.do("hincrby", w.keys.User(3), "funds", 1)
-	}},
+	{name: "junk on the market", items: 1, says: `market member "junk" is not of the form`,
+		do: func(w *world) {
+			w.do("zadd", w.keys.Market(), 1, "junk")
+		}},
+	{name: "many at once", items: 21, money: 1, says: "item 7 of user 1 is nowhere",
+		do: func(w *world) {
+			for item := range 21 {
+				w.do("srem", w.keys.Inventory(1), 7+item)
+			}
+			w.do("hincrby", w.keys.User(3), "funds", 1)
+		}},
 }
 
 func TestAuditFindsDamage(t *testing.T) {
@@ -260,7 +274,8 @@ func TestAuditOfManyItemsIsQuickAndSmall(t *testing.T) {
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
 
-	t.Logf("audited %d items in %s, the heap grew by %d MiB to %d MiB", v.Items, took.Round(time.Millisecond),
+	t.Logf("audited %d items in %s, the heap grew by %d MiB to %d MiB",
+		v.Items, took.Round(time.Millisecond),
 		(int64(after.HeapSys)-int64(before.HeapSys))>>20, after.HeapSys>>20)
 
 	if !v.OK() || v.Items != manyItems {

@@ -18,7 +18,9 @@ func TestNewKeysRefusesAPrefixThatCouldMatchOthers(t *testing.T) {
 		}
 	}
 
-	for _, prefix := range []string{"a:", "a:b:", "marketsim:{7f3a}:", "é:", strings.Repeat("a", 250) + ":"} {
+	for _, prefix := range []string{
+		"a:", "a:b:", "marketsim:{7f3a}:", "é:", strings.Repeat("a", 250) + ":",
+	} {
 		if k, err := market.NewKeys(prefix); err != nil || k.Prefix() != prefix {
 			t.Errorf("NewKeys(%q) has prefix %q, %v", prefix, k.Prefix(), err)
 		}
@@ -30,8 +32,10 @@ func TestKeysAreTheBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{k.User(17), k.Inventory(17), k.Market(), k.Lock("market"), k.Fence("market"), k.Outcomes(), k.Run(),
-		market.Member(3, 17)}
+	got := []string{
+		k.User(17), k.Inventory(17), k.Market(), k.Lock("market"), k.Fence("market"),
+		k.Outcomes(), k.Run(), market.Member(3, 17),
+	}
 	want := "p:users:17 p:inventory:17 p:market: p:lock:market p:fence:market p:outcomes p:run 3.17"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -40,7 +44,8 @@ func TestKeysAreTheBooks(t *testing.T) {
 
 func TestParseMemberRefusesWhatMemberDoesNotSpell(t *testing.T) {
 	for _, member := range []string{
-		"", ".", "1", "1.", ".1", "1.2.3", "01.2", "1.+2", " 1.2", "1e3.2", "9223372036854775808.1", "-0.1",
+		"", ".", "1", "1.", ".1", "1.2.3", "01.2", "1.+2", " 1.2", "1e3.2",
+		"9223372036854775808.1", "-0.1",
 	} {
 		if item, seller, err := market.ParseMember(member); err == nil {
 			t.Errorf("ParseMember(%q) = %d, %d", member, item, seller)

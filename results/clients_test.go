@@ -57,7 +57,10 @@ func clients() []client {
 		{"its ClusterClient", goCluster(redis.ClusterOptions{})},
 		{"its ClusterClient, MaxRetries -1", goCluster(redis.ClusterOptions{MaxRetries: -1})},
 		{"its ClusterClient, MaxRedirects -1", goCluster(redis.ClusterOptions{MaxRedirects: -1})},
-		{"a second one with the same options", goCluster(usedBefore(redis.ClusterOptions{MaxRedirects: -1}))},
+		{
+			"a second one with the same options",
+			goCluster(usedBefore(redis.ClusterOptions{MaxRedirects: -1})),
+		},
 		{"redis-py", program(python, "redis_py.py")},
 		{"redis-py, careful", program(python, "redis_py.py", "careful")},
 		{"node-redis", program("node", "node_redis.js")},
@@ -93,7 +96,9 @@ func TestClients(t *testing.T) {
 		table.Add(row...)
 	}
 	made := markdown(t, table)
-	rewrite(t, path, before, each(tried, before, func(part []string) string { return part[1] + made + part[3] }))
+	rewrite(t, path, before, each(tried, before, func(part []string) string {
+		return part[1] + made + part[3]
+	}))
 }
 
 // tryClient is the row of a client, whose row on the page may be of another version.
@@ -151,7 +156,9 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 	const start = 1000
 	testkit.Succeeds(t, w.direct.Set(ctx, key, start, 0).Err())
 
-	p := testkit.Must(wire.StartRedis(w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS))(t)
+	p := testkit.Must(wire.StartRedis(
+		w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS,
+	))(t)
 	defer p.Close()
 	var traps []*wire.Trap
 	for i := range lost {
@@ -182,7 +189,9 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 
 // program is a client that is a program of docs/clients. It prints a version and what it
 // was told, each in a line, and ends with an error only where its library is missing.
-func program(interpreter, file string, options ...string) func(t *testing.T, addr, what string) (version, told string) {
+func program(
+	interpreter, file string, options ...string,
+) func(t *testing.T, addr, what string) (version, told string) {
 	return func(t *testing.T, addr, what string) (version, told string) {
 		t.Helper()
 		words := strings.Fields(interpreter)
@@ -207,7 +216,8 @@ func program(interpreter, file string, options ...string) func(t *testing.T, add
 		case ctx.Err() != nil:
 			t.Fatalf("docs/clients/%s has not ended within a minute: it said %q", file, said)
 		case errors.As(err, &failed):
-			testkit.Require(t, "clients", fmt.Sprintf("docs/clients/%s: %v: %s%s", file, err, said, failed.Stderr))
+			testkit.Require(t, "clients",
+				fmt.Sprintf("docs/clients/%s: %v: %s%s", file, err, said, failed.Stderr))
 		case err != nil || len(lines) != 3:
 			t.Fatalf("docs/clients/%s: %v; it said %q", file, err, said)
 		}
@@ -227,7 +237,9 @@ func goClient(o redis.Options) func(t *testing.T, addr, what string) (version, t
 }
 
 // goCluster is go-redis's client of a cluster, which here is one server with all slots.
-func goCluster(o redis.ClusterOptions) func(t *testing.T, addr, what string) (version, told string) {
+func goCluster(
+	o redis.ClusterOptions,
+) func(t *testing.T, addr, what string) (version, told string) {
 	return func(t *testing.T, addr, what string) (version, told string) {
 		o := o
 		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
@@ -316,14 +328,18 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	end()
 	err := asksNothing.Incr(ctx, key).Err()
 	tries, began := 1, time.Now()
-	for ; err != nil && strings.HasPrefix(err.Error(), "MOVED ") && time.Since(began) < time.Minute; tries++ {
+	for ; err != nil && strings.HasPrefix(err.Error(), "MOVED ") &&
+		time.Since(began) < time.Minute; tries++ {
 		time.Sleep(10 * time.Millisecond)
 		err = asksNothing.Incr(ctx, key).Err()
 	}
 
-	t.Logf("MaxRedirects -1, once the slot has moved: served at try %d, after %s", tries, time.Since(began))
-	if n, again := asksNothing.Get(ctx, key).Int(); tries == 1 || err != nil || n != 5 || again != nil {
-		t.Errorf("served at try %d: %v; then it is %d, %v; want one MOVED at least, and 5", tries, err, n, again)
+	t.Logf("MaxRedirects -1, once the slot has moved: served at try %d, after %s",
+		tries, time.Since(began))
+	n, again := asksNothing.Get(ctx, key).Int()
+	if tries == 1 || err != nil || n != 5 || again != nil {
+		t.Errorf("served at try %d: %v; then it is %d, %v; want one MOVED at least, and 5",
+			tries, err, n, again)
 	}
 }
 
@@ -351,7 +367,9 @@ func moveSlot(t *testing.T, c *servers.Cluster, key string) (end func()) {
 	do(from, "migrate", host, port, key, 0, time.Minute.Milliseconds(), "auth", to.Password)
 
 	return func() {
-		for _, node := range []redisconn.Target{to, from} { // in this order there is a master at all times
+		for _, node := range []redisconn.Target{
+			to, from, // in this order there is a master at all times
+		} {
 			do(node, "cluster", "setslot", slot, "node", id)
 		}
 	}

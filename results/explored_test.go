@@ -51,16 +51,21 @@ func TestExploredInPages(t *testing.T) {
 		}
 	}
 
-	late := func(e findings.Exploration) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
+	late := func(e findings.Exploration) bool {
+		return e.Scheme == "setnx" && e.Program == "one-item-long-leases"
+	}
 	inPage(t, "../docs/explored.md", "explored: safe", safeSchemes(all))
 	inPage(t, "../docs/explored.md", "explored: table", folded(
 		fmt.Sprintf("All %d searches", len(all)), exploredTable(all)))
 	inPage(t, "../docs/explored.md", "explored: after-unknown", afterUnknown(all))
 	inPage(t, "../docs/explored.md", "explored: cancel", cancelled(givenUp))
-	inPage(t, "../docs/explored.md", "explored: two-faults", folded(withTwoFaults(twice), exploredTable(twice)))
-	inPage(t, "../docs/explored.md", "explored: late", folded("The schedule, request by request", replayed(t, all, late)))
+	inPage(t, "../docs/explored.md", "explored: two-faults", folded(
+		withTwoFaults(twice), exploredTable(twice)))
+	inPage(t, "../docs/explored.md", "explored: late", folded(
+		"The schedule, request by request", replayed(t, all, late)))
 
-	inPage(t, "../docs/faults.md", "explored: schemes", folded("Each scheme, with its harms and its bounds", schemes(all)))
+	inPage(t, "../docs/faults.md", "explored: schemes", folded(
+		"Each scheme, with its harms and its bounds", schemes(all)))
 	inPage(t, "../docs/faults.md", "faults: least harm", leastHarmed(readFaults(t)))
 
 	inPage(t, "../docs/redlock.md", "explored: redlock", exploredTable(masters))
@@ -109,7 +114,8 @@ func replayed(t *testing.T, all []findings.Exploration, is func(findings.Explora
 	testkit.Succeeds(t, err)
 	m, _ := suite.MarketNamed(name)
 	spec := testkit.Must(m.Spec(catalogue.Full(), subject))(t)
-	found := testkit.Must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
+	found := testkit.Must(explore.Replay(
+		t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
 	return found.Diagram.String()
 }
 
@@ -140,7 +146,8 @@ const longLeases = "-long-leases"
 // searches in the other programs found; then how many others there are.
 func safeSchemes(all []findings.Exploration) string {
 	var b strings.Builder
-	b.WriteString("| scheme | nothing was found in | harm was found in | schedules |\n|:--|:--|:--|--:|\n")
+	b.WriteString("| scheme | nothing was found in | harm was found in | schedules |\n" +
+		"|:--|:--|:--|--:|\n")
 	others, unexplored := map[verify.Harm]int{}, 0
 
 	for _, of := range perScheme(all) {
@@ -189,8 +196,9 @@ func safeSchemes(all []findings.Exploration) string {
 			total += n
 		}
 	}
-	fmt.Fprintf(&b, "\nHarm was found with each of the other %d schemes, already where two buy one item: %s.\n"+
-		"Not explored: %d.\n", total, and(found), unexplored)
+	fmt.Fprintf(&b,
+		"\nHarm was found with each of the other %d schemes, already where two buy one item: %s.\n"+
+			"Not explored: %d.\n", total, and(found), unexplored)
 	return b.String()
 }
 
@@ -243,7 +251,8 @@ func cancelled(all []findings.Exploration) string {
 		case e.Faults == 0:
 			anyway = append(anyway, "`"+e.Scheme+"`")
 		default:
-			harmed = append(harmed, fmt.Sprintf("| %s | %s | (%s, %d) |", e.Scheme, e.Harm, e.WithinPreemptions(), e.Faults))
+			harmed = append(harmed, fmt.Sprintf("| %s | %s | (%s, %d) |",
+				e.Scheme, e.Harm, e.WithinPreemptions(), e.Faults))
 		}
 	}
 
@@ -254,7 +263,8 @@ func cancelled(all []findings.Exploration) string {
 	return table + fmt.Sprintf("- nothing with %d schemes, in %s schedules;\n"+
 		"- harm with %d, which do it without a fault too: %s;\n"+
 		"- harm by a call that is given up, with %d; not explored: %d.\n",
-		nothing, view.Number(float64(schedules), runs.Plain), len(anyway), and(anyway), len(harmed), len(unexplored))
+		nothing, view.Number(float64(schedules), runs.Plain),
+		len(anyway), and(anyway), len(harmed), len(unexplored))
 }
 
 // leastHarmed are the schemes that two scenarios at most harm, and how the others fared.
@@ -288,8 +298,9 @@ func leastHarmed(faults *findings.FaultTable) string {
 			stuck++
 		}
 	}
-	fmt.Fprintf(&b, "\nEach of the other %d schemes was harmed in %d to %d scenarios; with %d of them there is one after "+
-		"which others never got in.\n", others, fewest, most, stuck)
+	fmt.Fprintf(&b, "\nEach of the other %d schemes was harmed in %d to %d scenarios; "+
+		"with %d of them there is one after which others never got in.\n",
+		others, fewest, most, stuck)
 	return b.String()
 }
 
@@ -304,7 +315,9 @@ func afterUnknown(all []findings.Exploration) string {
 		{"set-px:after-unknown=kill", "has the server close the old connection, reads, and releases"},
 		{"setnx", "releases, because the lock never expires"},
 	} {
-		is := func(e findings.Exploration) bool { return e.Scheme == way[0] && e.Program == "one-item-long-leases" }
+		is := func(e findings.Exploration) bool {
+			return e.Scheme == way[0] && e.Program == "one-item-long-leases"
+		}
 		e, found := all[slices.IndexFunc(all, is)], ""
 		if e.Harm == "" {
 			found = fmt.Sprintf("nothing in %d", e.Schedules)
@@ -343,7 +356,8 @@ func schemes(all []findings.Exploration) string {
 		if e.Why != "" {
 			nothing = []string{e.Found()}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Scheme, strings.Join(harms, ", "), strings.Join(nothing, ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n",
+			e.Scheme, strings.Join(harms, ", "), strings.Join(nothing, ", "))
 	}
 	return b.String()
 }

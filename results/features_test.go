@@ -29,8 +29,9 @@ import (
 func TestEachLockHasALine(t *testing.T) {
 	for _, k := range catalogue.Full().Locks {
 		if !strings.Contains(results.FeaturesCSV, "\n"+k.Name+",") {
-			t.Errorf("results/features.csv has no line of %s. Add one, with yes or no in place of each - of which something "+
-				"is published, and ? for what is observed, which is filled in:\n%s,-,?,-,?,-,?,-,?", k.Name, k.Name)
+			t.Errorf("results/features.csv has no line of %s. Add one, with yes or no in place of each - "+
+				"of which something is published, and ? for what is observed, which is filled in:\n"+
+				"%s,-,?,-,?,-,?,-,?", k.Name, k.Name)
 		}
 	}
 }
@@ -101,9 +102,13 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 
 	reading = "-"
 	if shared, ok := l.(lock.SharedLocker); ok {
-		reading = twice("read", func(name string) (*lock.Lease, error) { return shared.AcquireShared(t.Context(), name) })
+		reading = twice("read", func(name string) (*lock.Lease, error) {
+			return shared.AcquireShared(t.Context(), name)
+		})
 	}
-	return reading, twice("written", func(name string) (*lock.Lease, error) { return l.Try(t.Context(), name) })
+	return reading, twice("written", func(name string) (*lock.Lease, error) {
+		return l.Try(t.Context(), name)
+	})
 }
 
 // ownerDeletes is what the scenarios saw that are about who releases a lock. If nobody

@@ -34,8 +34,9 @@ func TestJudgedInPages(t *testing.T) {
 		found := testkit.Must(findings.ReadExplorations(strings.NewReader(program.Explored)))(t)
 		fmt.Fprintf(&promises, "| %s (%s) | %s | %s |\n", program.Name, program.Library,
 			strings.Join(promiseCells(found), " | "), breaks(found))
-		fmt.Fprintf(&bounds, "| %s | %s | `marketsim judge %s` | %s | %s | %s |\n", program.Name, program.Opened,
-			judgedCommand(found), measuredLease(found), searchedBounds(found), processes(found))
+		fmt.Fprintf(&bounds, "| %s | %s | `marketsim judge %s` | %s | %s | %s |\n",
+			program.Name, program.Opened, judgedCommand(found),
+			measuredLease(found), searchedBounds(found), processes(found))
 
 		if pictured[program.Name] != "" {
 			picture(t, program.Name, found)
@@ -119,7 +120,8 @@ func searchedBounds(found *findings.Explorations) string {
 		if e.Stopped != "" {
 			star = "*"
 		}
-		all = append(all, fmt.Sprintf("%s%s (%d, %d): %d", e.Program, star, e.Preemptions, e.Faults, e.Schedules))
+		all = append(all, fmt.Sprintf("%s%s (%d, %d): %d",
+			e.Program, star, e.Preemptions, e.Faults, e.Schedules))
 	}
 	return strings.Join(all, "; ")
 }
@@ -143,7 +145,9 @@ var pictured = map[string]verify.Harm{
 
 func picture(t *testing.T, name string, found *findings.Explorations) {
 	t.Helper()
-	i := slices.IndexFunc(found.Searches, func(e findings.Exploration) bool { return e.Harm == pictured[name] })
+	i := slices.IndexFunc(found.Searches, func(e findings.Exploration) bool {
+		return e.Harm == pictured[name]
+	})
 	if i < 0 {
 		t.Fatalf("%s: there is no schedule of the harm %q to be drawn", name, pictured[name])
 	}
@@ -177,12 +181,14 @@ func judgedLocks(t *testing.T) (kept, broken, overtaken string) {
 
 		outlives := func(e findings.Exploration) bool { return e.Harm == verify.Outlived }
 		isOurs := name == "get-then-del" || name == "node-redis" || name == "redis-rb"
-		if slices.ContainsFunc(found.Searches, outlives) && !isOurs && !strings.Contains(name, "-extends") {
+		if slices.ContainsFunc(found.Searches, outlives) && !isOurs &&
+			!strings.Contains(name, "-extends") {
 			late = append(late, name)
 		}
 	}
 	names := strings.NewReplacer(
-		"laravel", "Laravel", "symfony-lock", "Symfony's lock", "symfony-semaphore", "Symfony's semaphore",
+		"laravel", "Laravel",
+		"symfony-lock", "Symfony's lock", "symfony-semaphore", "Symfony's semaphore",
 		"redis-py-asyncio", "redis-py for asyncio", "redis-py-defaults", "redis-py without a time-out",
 		"redsync-setnx-extends", "redsync with SETNX on extend",
 	)

@@ -57,7 +57,9 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 		after = each(claimed, after, func(part []string) string {
 			return part[1] + finding(t, faults, part[2], part[3]).InWords() + part[5]
 		})
-		after = each(compared, after, func(part []string) string { return part[1] + comparedIn(t, runs, part) })
+		after = each(compared, after, func(part []string) string {
+			return part[1] + comparedIn(t, runs, part)
+		})
 
 		rewrite(t, path, before, after)
 	}
@@ -90,7 +92,8 @@ func TestPagesAreReadable(t *testing.T) {
 		}
 
 		if n := len(strings.Fields(shown)); n > page.words {
-			t.Errorf("%s shows %d words, and %d are enough: fold what is generated", page.path, n, page.words)
+			t.Errorf("%s shows %d words, and %d are enough: fold what is generated",
+				page.path, n, page.words)
 		}
 
 		if at := strings.Index(shown, page.begin); at < 0 || strings.Count(shown[:at], "\n") > 10 {
@@ -101,7 +104,9 @@ func TestPagesAreReadable(t *testing.T) {
 
 // each replaces what a pattern finds in a text.
 func each(pattern *regexp.Regexp, text string, by func(part []string) string) string {
-	return pattern.ReplaceAllStringFunc(text, func(found string) string { return by(pattern.FindStringSubmatch(found)) })
+	return pattern.ReplaceAllStringFunc(text, func(found string) string {
+		return by(pattern.FindStringSubmatch(found))
+	})
 }
 
 // rewrite fails where a page does not show what is stored. With -update it writes the page.
@@ -118,7 +123,8 @@ func rewrite(t *testing.T, path, before, after string) {
 				lines = append(lines, line)
 			}
 		}
-		t.Errorf("%s does not show what is stored; 'go test ./results -update' writes it:\n%s", path, strings.Join(lines, ""))
+		t.Errorf("%s does not show what is stored; 'go test ./results -update' writes it:\n%s",
+			path, strings.Join(lines, ""))
 	} else if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
 		t.Error(err)
 	}
@@ -136,7 +142,11 @@ func bookTable(t *testing.T, run *runs.Run) string {
 	for _, v := range []struct {
 		verdict runs.Judgment
 		words   string
-	}{{runs.DoesNot, "%d fail"}, {runs.NotDecided, "%d are undecided"}, {runs.NotJudged, "%d are not judged"}} {
+	}{
+		{runs.DoesNot, "%d fail"},
+		{runs.NotDecided, "%d are undecided"},
+		{runs.NotJudged, "%d are not judged"},
+	} {
 		if n := verdicts[v.verdict]; n > 0 {
 			others = append(others, fmt.Sprintf(v.words, n))
 		}
@@ -166,7 +176,9 @@ func markdown(t *testing.T, table *view.Table) string {
 // faultsTable fills the cells of a table in anew; its scenarios and locks are
 // chosen by whoever wrote the page.
 func faultsTable(t *testing.T, faults *findings.FaultTable, now string) string {
-	return filled(t, now, func(lock, scenario string) string { return finding(t, faults, scenario, lock).Outcome() })
+	return filled(t, now, func(lock, scenario string) string {
+		return finding(t, faults, scenario, lock).Outcome()
+	})
 }
 
 // rowsTable fills a table of a run in anew: its rows, as a report names them, and the
@@ -253,7 +265,8 @@ func comparedIn(t *testing.T, runs map[string]*runs.Run, part []string) string {
 		}
 	}
 
-	t.Fatalf("a page compares %s with %s at %s%s, which no run in results/ does", part[3], part[2], places, load)
+	t.Fatalf("a page compares %s with %s at %s%s, which no run in results/ does",
+		part[3], part[2], places, load)
 	return ""
 }
 

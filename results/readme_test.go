@@ -45,7 +45,8 @@ func TestREADME(t *testing.T) {
 		"marketsim compare watch coarse fine lua    # which way is faster, and by how much? 5 minutes",
 		view.Run(only(t, strategies, "watch", "coarse", "fine", "lua")), 8))
 	inPage(t, readme, "output: faults", output(t,
-		"marketsim faults --scenario pause --lock set-px    # "+finding(t, readFaults(t), "pause", "set-px").InWords(),
+		"marketsim faults --scenario pause --lock set-px    # "+
+			finding(t, readFaults(t), "pause", "set-px").InWords(),
 		view.Faults(onlyFinding(t, "pause", "set-px")), 10))
 	factsInSentences(t, readme, book, strategies)
 
@@ -56,7 +57,8 @@ func TestREADME(t *testing.T) {
 
 	lines := strings.SplitAfter(text(t, readme), "\n")
 	screen := strings.Join(lines[:40], "")
-	wanted := regexp.MustCompile(`(?s)a benchmark and a fault tester.*WATCH cost.*retries/purchase.*60 times.*reproduce`)
+	wanted := regexp.MustCompile(
+		`(?s)a benchmark and a fault tester.*WATCH cost.*retries/purchase.*60 times.*reproduce`)
 	if !wanted.MatchString(screen) {
 		t.Errorf("the first screen of README.md lacks something:\n%s", screen)
 	}
@@ -94,7 +96,9 @@ func latest(t *testing.T, pattern string) string {
 func medianOf(t *testing.T, run *runs.Run, strategy string, mix result.Mix, name string) string {
 	t.Helper()
 	groups := run.Groups()
-	i := slices.IndexFunc(groups, func(g runs.Group) bool { return g.Spec() == strategy && g.Mix == mix })
+	i := slices.IndexFunc(groups, func(g runs.Group) bool {
+		return g.Spec() == strategy && g.Mix == mix
+	})
 	if i < 0 {
 		t.Fatalf("the run has no %s at %s", strategy, mix)
 	}
@@ -165,7 +169,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 		return fmt.Sprintf("%.2g", c.Ratio)
 	}
 	retries := medianOf(t, book, "watch", result.Mix{Sellers: 5, Buyers: 5}, "retries_per_purchase")
-	inSentence(t, readme, "A lock per item makes %s times the purchases of WATCH, and %s times those of one lock",
+	inSentence(t, readme,
+		"A lock per item makes %s times the purchases of WATCH, and %s times those of one lock",
 		times(book, "fine", "watch", "5x5"), times(book, "fine", "coarse", "5x5"))
 	inSentence(t, readme, "WATCH starts a purchase again %s times before it succeeds", retries)
 	inSentence(t, readme,
@@ -187,7 +192,8 @@ func factsInSentences(t *testing.T, readme string, book, strategies *runs.Run) {
 	if len(verdicts[runs.NotDecided]) > 0 {
 		t.Errorf("README does not say which claims are not decided: %s", verdicts[runs.NotDecided])
 	}
-	inSentence(t, readme, "Of the book's %s claims %s hold. Not so: %s. Not judged, as no lock timed out: %s.",
+	inSentence(t, readme,
+		"Of the book's %s claims %s hold. Not so: %s. Not judged, as no lock timed out: %s.",
 		fmt.Sprint(len(book.Claims)), fmt.Sprint(len(verdicts[runs.Holds])),
 		and(verdicts[runs.DoesNot]), and(verdicts[runs.NotJudged]))
 }
@@ -207,7 +213,8 @@ func comparedWith(t *testing.T, run *runs.Run, a, b, place string) compare.Compa
 	}
 
 	// All others are compared with the first.
-	less.Manifest.Config.Points = slices.Insert(slices.Clone(run.Manifest.Config.Points), 0, run.Manifest.Config.Points[i])
+	less.Manifest.Config.Points = slices.Insert(
+		slices.Clone(run.Manifest.Config.Points), 0, run.Manifest.Config.Points[i])
 
 	c, ok := between(&less, a, b, place)
 	if !ok || c.Verdict != compare.Faster {

@@ -23,7 +23,8 @@ import (
 	"github.com/marketsim/marketsim/internal/view"
 )
 
-var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
+var update = flag.Bool("update", false,
+	"write what is stored into README.md, docs/ and docs/pictures/")
 
 func TestMain(m *testing.M) {
 	testkit.MaxParallel(8) // they mostly wait
@@ -79,7 +80,8 @@ func TestStored(t *testing.T) {
 			testkit.Succeeds(t, run.Write(&again))
 			rewrite(t, path, text(t, path), again.String())
 		} else if !reflect.DeepEqual(run.Claims, claims) {
-			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them", path)
+			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them",
+				path)
 		}
 	}
 
@@ -87,7 +89,8 @@ func TestStored(t *testing.T) {
 	draw(faultsFolder, view.Faults(faults))
 
 	var again bytes.Buffer
-	if err := faults.Write(&again); err != nil || again.String() != text(t, faultsFolder+"/faults.json") {
+	err := faults.Write(&again)
+	if err != nil || again.String() != text(t, faultsFolder+"/faults.json") {
 		t.Errorf("faults.json is not as marketsim writes it: %v", err)
 	}
 }
@@ -96,7 +99,9 @@ func TestStored(t *testing.T) {
 // finds, and each scenario has one.
 func TestDocsTellOfEveryScenario(t *testing.T) {
 	docs := text(t, "../docs/faults.md")
-	if all, said := strings.Count(docs, "marketsim faults --scenario"), len(played.FindAllString(docs, -1)); all != said {
+	all, said := strings.Count(docs, "marketsim faults --scenario"),
+		len(played.FindAllString(docs, -1))
+	if all != said {
 		t.Errorf("docs/faults.md has %d commands, of which %d say what they find", all, said)
 	}
 	for _, sc := range readFaults(t).Scenarios {
@@ -199,7 +204,9 @@ func readRun(t *testing.T, folder string) *runs.Run {
 
 func readFaults(t *testing.T) *findings.FaultTable {
 	t.Helper()
-	return testkit.Must(findings.ReadFaultTable(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
+	return testkit.Must(findings.ReadFaultTable(
+		strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json"))),
+	))(t)
 }
 
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or
@@ -230,11 +237,15 @@ func TestCounter(t *testing.T) {
 	var said []string
 	for _, order := range []string{"a 2", "a 2", "b 2", "c 1", "d 1"} {
 		id, units, _ := strings.Cut(order, " ")
-		answer := testkit.Must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, id, units).Text())(t)
+		answer := testkit.Must(
+			rdb.Eval(t.Context(), script, []string{"stock", "orders"}, id, units).Text(),
+		)(t)
 		said = append(said, answer+", left "+testkit.Must(rdb.Get(t.Context(), "stock").Result())(t))
 	}
 
-	want := []string{"sold, left 1", "sold, left 1", "sold out, left 1", "sold, left 0", "sold out, left 0"}
+	want := []string{
+		"sold, left 1", "sold, left 1", "sold out, left 1", "sold, left 0", "sold out, left 0",
+	}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}

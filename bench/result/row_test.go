@@ -20,8 +20,8 @@ func TestUntoldIsNotStored(t *testing.T) {
 	text := string(testkit.Must(json.Marshal(row))(t))
 
 	for field, stored := range map[string]bool{
-		"bought": true, "list_retries": true, "retries": false, "polls": false, "list_polls": false, "lock_wait_ms": false,
-		"leases_lost": false, "failed_releases": false,
+		"bought": true, "list_retries": true, "retries": false, "polls": false,
+		"list_polls": false, "lock_wait_ms": false, "leases_lost": false, "failed_releases": false,
 	} {
 		if strings.Contains(text, `"`+field+`"`) != stored {
 			t.Errorf("%s is stored: %v, want %v, in %s", field, !stored, stored, text)
@@ -45,8 +45,8 @@ func keysOf(t *testing.T, row result.Row) []string {
 // whether it is known of the programs of --exec: what marketsim does not see must not be
 // stored as 0. It is then named here, or in Row.MarshalJSON.
 func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
-	seen := strings.Fields("audit bought elsewhere given_up_ms list_ms listed mix per_buyer refused seconds " +
-		"status strategy trial unknown wait_ms")
+	seen := strings.Fields("audit bought elsewhere given_up_ms list_ms listed mix per_buyer " +
+		"refused seconds status strategy trial unknown wait_ms")
 	if stored := keysOf(t, result.Row{Elsewhere: true}); !slices.Equal(stored, seen) {
 		t.Errorf("stored of a row of programs in which all is 0: %v, want %v", stored, seen)
 	}
@@ -62,12 +62,16 @@ func TestEachFieldIsSeenOrLeftOut(t *testing.T) {
 			value.Set(reflect.New(value.Type().Elem()))
 		}
 	}
-	for _, l := range []*result.Latency{&row.WaitMS, &row.ListMS, &row.ServiceMS, &row.GivenUpMS, &row.LockWaitMS} {
+	for _, l := range []*result.Latency{
+		&row.WaitMS, &row.ListMS, &row.ServiceMS, &row.GivenUpMS, &row.LockWaitMS,
+	} {
 		l.Count = 1
 	}
 	all := keysOf(t, row)
 	row.Elsewhere = true
-	leftOut := slices.DeleteFunc(all, func(key string) bool { return slices.Contains(keysOf(t, row), key) })
+	leftOut := slices.DeleteFunc(all, func(key string) bool {
+		return slices.Contains(keysOf(t, row), key)
+	})
 	want := strings.Fields("background commands failed_releases leases_lost list_polls " +
 		"lock_wait_ms market polls")
 	if !slices.Equal(leftOut, want) {
@@ -84,8 +88,8 @@ func TestNoMetricOfWhatIsUntold(t *testing.T) {
 			zero = append(zero, m.Name)
 		}
 	}
-	want := strings.Fields("seconds listed bought wait_ms_count gone contended refused unknown cut list_ms_count " +
-		"given_up_ms_count lock_wait_ms_count service_ms_count")
+	want := strings.Fields("seconds listed bought wait_ms_count gone contended refused unknown " +
+		"cut list_ms_count given_up_ms_count lock_wait_ms_count service_ms_count")
 	if !slices.Equal(zero, want) {
 		t.Errorf("metrics that are 0 in a row of programs: %v, want %v", zero, want)
 	}

@@ -58,7 +58,8 @@ func TestCheck(t *testing.T) {
 		says(t, good+"\nhand 1x2: LINEARIZABLE\n", "not checked: that a purchase changes")
 
 	recorded(t, bad, 2, 3)
-	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n",
+	marketsim(t, "check", dir).exits(t, exitViolation).says(t,
+		"LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n",
 		"sold by 1 to 3 for 40 coins (0.0", ": sold twice", "violation: the history of hand 1x2 in "+bad)
 	o := marketsim(t, "check", dir, "--format", "json").exits(t, exitViolation)
 	var verdicts []historyVerdict
@@ -70,7 +71,8 @@ func TestCheck(t *testing.T) {
 	damage(t, good)
 	marketsim(t, "check", dir).exits(t, exitViolation).
 		says(t, "VIOLATED", good, "cut short", "gets no verdict").silent(t, "LINEARIZABLE")
-	marketsim(t, "check", good).exits(t, exitUsage).says(t, "history.jsonl, line 5").silent(t, "connection to Redis")
+	marketsim(t, "check", good).exits(t, exitUsage).
+		says(t, "history.jsonl, line 5").silent(t, "connection to Redis")
 }
 
 // TestCheckShowsNoEscapeCodes that a history holds.
@@ -107,17 +109,19 @@ func TestRunHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	one, several := filepath.Join(dir, "one"), filepath.Join(dir, "several")
-	marketsim(t, short("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--history", one)...).
+	marketsim(t, short("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded",
+		"--history", one)...).
 		exits(t, exitFine).says(t, "with: marketsim check "+one+"\n")
 
-	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1", "--backend", "embedded",
-		"--history", several)...).exits(t, exitFine)
+	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1",
+		"--backend", "embedded", "--history", several)...).exits(t, exitFine)
 	o := marketsim(t, "check", dir).exits(t, exitFine).says(t, one+"\nfine 2x2: LINEARIZABLE",
-		"01-watch-1x1\nwatch 1x1: LINEARIZABLE", "02-fine_set-px_ttl=1s-1x1\nfine:set-px:ttl=1s 1x1: LINEARIZABLE")
+		"01-watch-1x1\nwatch 1x1: LINEARIZABLE",
+		"02-fine_set-px_ttl=1s-1x1\nfine:set-px:ttl=1s 1x1: LINEARIZABLE")
 	if n := strings.Count(o.stdout, "LINEARIZABLE"); n != 3 {
 		t.Errorf("%d verdicts", n)
 	}
 
-	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).exits(t, exitUsage).
-		says(t, "--history: ", "folder already holds a history: "+dir)
+	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).
+		exits(t, exitUsage).says(t, "--history: ", "folder already holds a history: "+dir)
 }

@@ -19,10 +19,14 @@ func TestKeepAndClean(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	neighbours := []string{"mine", "mine:note", "mine:users:99", "minefield:run", "other:run"}
-	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:", "--redis", s.url(""))
+	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:",
+		"--redis", s.url(""))
 	marketsim(t, kept...).exits(t, exitFine).
-		says(t, "the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n",
-			"keys: under mine:, kept until: marketsim clean ").silent(t, "removed at the end")
+		says(t,
+			"the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n",
+			"keys: under mine:, kept until: marketsim clean ",
+		).
+		silent(t, "removed at the end")
 	some := []string{"mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3"}
 	if n := s.conn.Exists(t.Context(), some...).Val(); n != 5 {
 		t.Errorf("%d of 5 keys of the market are there", n)
@@ -59,7 +63,8 @@ func TestCleanAfterKill(t *testing.T) {
 	for _, strategy := range []string{"coarse", "fine", "fine-wallet", "watch"} {
 		t.Run(strategy, func(t *testing.T) {
 			s := newExternal(t)
-			c := startChild(t, "run", "--strategy", strategy, "--mix", "2x2", "--duration", "1m", "--redis", s.url(""))
+			c := startChild(t, "run", "--strategy", strategy, "--mix", "2x2", "--duration", "1m",
+				"--redis", s.url(""))
 			prefix := prefixOf(t, c)
 			s.trading(t, prefix)
 			c.kill()
@@ -79,7 +84,8 @@ func TestCleanAfterKill(t *testing.T) {
 			}
 
 			s.conn.Set(t.Context(), "neighbour", "not ours", 0)
-			marketsim(t, "clean", "--prefix", prefix, "--redis", s.url("")).exits(t, exitFine).says(t, "removed ")
+			marketsim(t, "clean", "--prefix", prefix, "--redis", s.url("")).exits(t, exitFine).
+				says(t, "removed ")
 			s.holds(t, "neighbour")
 		})
 	}
@@ -126,14 +132,17 @@ func TestCleanWithoutNote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newExternal(t)
-			neighbours := []string{c.prefix + "note", c.prefix + "users:99", c.prefix + "lock:mine", "other:run"}
+			neighbours := []string{
+				c.prefix + "note", c.prefix + "users:99", c.prefix + "lock:mine", "other:run",
+			}
 			for _, key := range neighbours {
 				s.conn.Set(t.Context(), key, "not ours", 0)
 			}
 
 			left(s, c.prefix)
 			c.more(s)
-			marketsim(t, "clean", "--prefix", c.prefix, "--redis", s.url("")).exits(t, exitFine).says(t, c.says)
+			marketsim(t, "clean", "--prefix", c.prefix, "--redis", s.url("")).exits(t, exitFine).
+				says(t, c.says)
 			if strings.HasPrefix(c.says, "removed") {
 				s.holds(t, neighbours...)
 			} else if n := s.conn.DBSize(t.Context()).Val(); n != int64(6+len(neighbours)) {
@@ -158,12 +167,15 @@ func TestCleanSeveral(t *testing.T) {
 	for name, spoil := range map[string]func(){
 		"whole":            func() {},
 		"without its note": func() { s.conn.Del(t.Context(), "mine:{1}:run") },
-		"half a note":      func() { s.conn.HDel(t.Context(), "mine:{1}:run", "accounts", "strategy", "part_of", "markets") },
-		"before the note":  func() { s.conn.HDel(t.Context(), "mine:{1}:run", "part_of", "markets") },
+		"half a note": func() {
+			s.conn.HDel(t.Context(), "mine:{1}:run", "accounts", "strategy", "part_of", "markets")
+		},
+		"before the note": func() { s.conn.HDel(t.Context(), "mine:{1}:run", "part_of", "markets") },
 	} {
 		kept()
 		spoil()
-		marketsim(t, clean...).exits(t, exitFine).says(t, "removed ", " under mine:{1}:\n", " under mine:{3}:\n")
+		marketsim(t, clean...).exits(t, exitFine).
+			says(t, "removed ", " under mine:{1}:\n", " under mine:{3}:\n")
 		if left := s.conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
 			t.Errorf("%s: left are %q", name, left)
 		}
@@ -172,7 +184,8 @@ func TestCleanSeveral(t *testing.T) {
 
 	s.conn.HSet(t.Context(), "yours:run", "accounts", 1)
 	s.conn.HSet(t.Context(), "mine:{1}:run", "accounts", 1, "part_of", "mine:", "markets", "yours:")
-	marketsim(t, clean...).exits(t, exitEnvironment).says(t, "not a note of marketsim", `it names the market "yours:"`)
+	marketsim(t, clean...).exits(t, exitEnvironment).
+		says(t, "not a note of marketsim", `it names the market "yours:"`)
 	s.holds(t, "yours:run", "mine:{1}:run")
 }
 
@@ -197,16 +210,20 @@ func TestCleanOfVeryMuch(t *testing.T) {
 
 	ctx, interrupt := context.WithCancel(t.Context())
 	var interrupted time.Time
-	stderr := &watched{says: "of 1,000,000,000 keys that the run may have left are looked for, about ", then: func() {
-		interrupted = time.Now()
-		interrupt()
-	}}
+	stderr := &watched{
+		says: "of 1,000,000,000 keys that the run may have left are looked for, about ",
+		then: func() {
+			interrupted = time.Now()
+			interrupt()
+		},
+	}
 
 	args := []string{"clean", "--prefix", "mine:", "--redis", s.url("")}
 	err := run(ctx, args, strings.NewReader(""), io.Discard, stderr)
 	took := time.Since(interrupted)
 	if code := exitCode(err); code != exitInterrupted || interrupted.IsZero() || took > 5*time.Second {
-		t.Errorf("exit code %d, %v, %s after the interruption, having said:\n%s", code, err, took, stderr.said.String())
+		t.Errorf("exit code %d, %v, %s after the interruption, having said:\n%s",
+			code, err, took, stderr.said.String())
 	}
 
 	s.holds(t, "mine:run")
@@ -234,7 +251,8 @@ func TestCountLockKeys(t *testing.T) {
 	c := catalogue.Full()
 
 	for _, name := range []string{
-		"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua", "fine:fenced:fencing=on",
+		"watch", "fine", "coarse", "fine-wallet", "fine:queue", "fine:rw-safe", "lua",
+		"fine:fenced:fencing=on",
 	} {
 		spec := testkit.Must(c.Parse(name))(t)
 		for _, made := range []market.RunNote{

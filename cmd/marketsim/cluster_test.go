@@ -53,7 +53,9 @@ func (on yourCluster) each(t *testing.T, f func(*redisconn.Conn)) {
 func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 	t.Helper()
 	var left []string
-	on.each(t, func(conn *redisconn.Conn) { left = append(left, conn.Keys(t.Context(), "*").Val()...) })
+	on.each(t, func(conn *redisconn.Conn) {
+		left = append(left, conn.Keys(t.Context(), "*").Val()...)
+	})
 	slices.Sort(left)
 	slices.Sort(neighbours)
 	if !slices.Equal(left, neighbours) {
@@ -76,7 +78,8 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 
 // markets: those of a row lie on all masters, and all are removed at an interrupt.
 func (on yourCluster) markets(t *testing.T) {
-	c := startChild(t, "run", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m", "--redis", on.url())
+	c := startChild(t, "run", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m",
+		"--redis", on.url())
 	eventually(t, "six markets", func() bool { return on.open(t) == 6 })
 	on.each(t, func(conn *redisconn.Conn) {
 		if open := conn.Keys(t.Context(), "*:market:").Val(); len(open) != 2 {
@@ -91,7 +94,9 @@ func (on yourCluster) markets(t *testing.T) {
 // sweep: the number of markets is an axis. On one machine the masters share its cores, or the
 // rounds are too few: what they add is not decided.
 func (on yourCluster) sweep(t *testing.T) {
-	args := []string{"sweep", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis", on.url()}
+	args := []string{
+		"sweep", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis", on.url(),
+	}
 	marketsim(t, short(args...)...).exits(t, exitFine).says(t, "\nMore masters\n", "lua 2x2 markets=2")
 	on.clean(t)
 }
@@ -112,23 +117,26 @@ func (on yourCluster) open(t *testing.T) (markets int) {
 // prefix: one market needs braces in its prefix, and several that have them share a
 // master.
 func (on yourCluster) prefix(t *testing.T) {
-	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
-		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
+	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).
+		exits(t, exitUsage).says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
 
-	row := measured(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--redis", on.url())...).Rows[0]
+	row := measured(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:",
+		"--redis", on.url())...).Rows[0]
 	// nobody asks the other masters and the replicas how much they use
 	if row.ServerCPU == nil || row.OthersCPU != nil {
 		t.Errorf("its master used %v s, and others %v", row.ServerCPU, row.OthersCPU)
 	}
 
-	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
+	marketsim(t, short("run", "lua", "--prefix", "mine:{a}:", "--markets", "2",
+		"--redis", on.url())...).
 		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
 	marketsim(t, short("run", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
 		exits(t, exitFine).silent(t, "on one master").says(t, "\nMasters\n")
 
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", on.url()).exits(t, exitFine).
 		says(t, "nothing to remove: no run has left a market under mine:{1}:")
-	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
+	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").
+		exits(t, exitUsage).says(t, "database 0 only")
 	on.clean(t)
 }
 
@@ -152,14 +160,16 @@ func (on yourCluster) listings(t *testing.T) (n int64) {
 func (on yourCluster) killed(t *testing.T) {
 	neighbours := []string{"a", "b", "c", "d", "e", "f"}
 	on.neighbours(t, neighbours...)
-	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6",
+		"--duration", "1m", "--redis", on.url())
 	prefix := prefixOf(t, c)
 	on.trading(t)
 	c.kill()
 	on.cleaned(t, prefix).says(t, "removed ")
 	on.clean(t, neighbours...)
 
-	c = startChild(t, "run", "fine:set-px", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+	c = startChild(t, "run", "fine:set-px", "--mix", "6x6", "--markets", "3",
+		"--duration", "1m", "--redis", on.url())
 	prefix = prefixOf(t, c)
 	eventually(t, "three markets", func() bool { return on.open(t) == 3 })
 	c.kill()
@@ -188,7 +198,8 @@ func (on yourCluster) may(t *testing.T, right string) {
 
 // notRemoved: the market cannot be removed, and the run says how to do it.
 func (on yourCluster) notRemoved(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6",
+		"--duration", "1m", "--redis", on.url())
 	prefix := prefixOf(t, c)
 	on.trading(t)
 	on.may(t, "-unlink")
@@ -200,7 +211,8 @@ func (on yourCluster) notRemoved(t *testing.T) {
 }
 
 func (on yourCluster) interrupted(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--duration", "1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6",
+		"--duration", "1m", "--redis", on.url())
 	on.trading(t)
 	c.interrupt()
 	c.end().exits(t, exitInterrupted)
@@ -229,7 +241,8 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	c.interrupt()
 	c.awaitStderr("finishing what is in flight")
 	client("unpause")
-	c.end().exits(t, exitInterrupted).says(t, "interrupted: 0 of 1 row complete").silent(t, "left behind")
+	c.end().exits(t, exitInterrupted).says(t, "interrupted: 0 of 1 row complete").
+		silent(t, "left behind")
 	on.clean(t)
 }
 
@@ -239,7 +252,8 @@ func (on yourCluster) rights(t *testing.T) {
 		command := []any{"acl", "setuser", "guest", "on", ">s3cret", "~*", "&*", "+@all", "-cluster"}
 		testkit.Succeeds(t, conn.Do(t.Context(), command...).Err())
 	})
-	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
+	marketsim(t, short("run", "--strategy", "lua",
+		"--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
 		exits(t, exitEnvironment).silent(t, "s3cret").
 		says(t, "ACL SETUSER guest '~marketsim:*' '&marketsim:*' '+cluster|slots'\n")
 	on.clean(t)

@@ -41,7 +41,9 @@ func TestSecretsOfACommand(t *testing.T) {
 	}
 
 	var s passwords
-	shell := s.addIn([]string{"sh", "-c", "PASSWORD='" + secret + "' lock.py --token " + secret + " $TOKEN; read key"})
+	shell := s.addIn([]string{
+		"sh", "-c", "PASSWORD='" + secret + "' lock.py --token " + secret + " $TOKEN; read key",
+	})
 	if want := "PASSWORD='...' lock.py --token ... $TOKEN; read key"; shell[2] != want {
 		t.Errorf("of a script is shown %s, want %s", shell[2], want)
 	}
@@ -61,7 +63,9 @@ func TestJudgeKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)
 	dir := filepath.Join(t.TempDir(), "out")
-	command := []string{"env", "LOCK_PASSWORD=" + secret, childEnv + "=1", os.Args[0], "adapter", "set-ex-compare"}
+	command := []string{
+		"env", "LOCK_PASSWORD=" + secret, childEnv + "=1", os.Args[0], "adapter", "set-ex-compare",
+	}
 	const token = "x5/lock/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2"
 	args := []string{"judge", "--replay", token, "--out", dir, "--"}
 
@@ -126,7 +130,8 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 		{"--replay x5/true/nothing/d1 -- true",
 			`no program "nothing"; there is lock, lock-works, lock-clock, lock-clock-behind`},
 	} {
-		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, exitUsage).says(t, c.says)
+		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).
+			exits(t, exitUsage).says(t, c.says)
 	}
 
 	marketsim(t, "run", "--strategy", "exec:py", "--exec", "py=no-such-program").
@@ -136,7 +141,8 @@ func TestJudgeRefusesBadInput(t *testing.T) {
 		`while read -r x; do printf 'acquired\r'; done`:                       `it has said "acquired\r`,
 		`while read -r x; do head -c 70000 /dev/zero | tr '\0' a; echo; done`: "said a line of more than 64 KB",
 	} {
-		marketsim(t, "judge", "--within", "8s", "--", "sh", "-c", script).exits(t, exitUsage).says(t, says)
+		marketsim(t, "judge", "--within", "8s", "--", "sh", "-c", script).
+			exits(t, exitUsage).says(t, says)
 	}
 }
 
@@ -157,6 +163,6 @@ func TestJudgeOfATokenThatDoesNotFit(t *testing.T) {
 	testkit.Local(t)
 	command := []string{"env", childEnv + "=1", os.Args[0], "adapter", "set-px"}
 	args := []string{"judge", "--replay", "x5/lock/lock/d1.a2", "--"}
-	marketsim(t, append(args, command...)...).exits(t, exitUsage).says(t, "step 2 of the token cannot be chosen",
-		"was it copied whole")
+	marketsim(t, append(args, command...)...).exits(t, exitUsage).
+		says(t, "step 2 of the token cannot be chosen", "was it copied whole")
 }

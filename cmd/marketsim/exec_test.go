@@ -23,8 +23,10 @@ func TestExecUsage(t *testing.T) {
 		{"--exec py=true --exec py=false", "each NAME once"},
 		{"--exec other=true", `unknown strategy "exec"`},
 		{"--exec py=true --hold 1ms", "--hold: it cannot hold the programs of exec:py"},
-		{"--exec py=true --rtt 1ms", "--rtt: it cannot delay the programs of exec:py: they connect to the server directly"},
-		{"--exec py=true --mix 11x10", "--mix: 11x10: each worker of exec:py is a process: at most 20 in all"},
+		{"--exec py=true --rtt 1ms",
+			"--rtt: it cannot delay the programs of exec:py: they connect to the server directly"},
+		{"--exec py=true --mix 11x10",
+			"--mix: 11x10: each worker of exec:py is a process: at most 20 in all"},
 	} {
 		args := append([]string{"run", "--strategy", "exec:py"}, strings.Fields(c.args)...)
 		marketsim(t, args...).exits(t, exitUsage).says(t, c.says)
@@ -52,14 +54,17 @@ func TestExecOfBadPrograms(t *testing.T) {
 	}{
 		"liar": {listens + `[ $word = buy ] && echo bought || echo listed; done`, exitViolation,
 			[]string{"one client alone breaks the market: [item 1"}},
-		"ends": {"echo why >&2", exitEnvironment, []string{`was told "buy 0 1 2 1", and has ended`, "last lines are\n\twhy"}},
+		"ends": {"echo why >&2", exitEnvironment,
+			[]string{`was told "buy 0 1 2 1", and has ended`, "last lines are\n\twhy"}},
 		"speaks another language": {listens + "echo certainly; done", exitEnvironment,
 			[]string{`said "certainly", not "bought gone price funds busy error"`}},
-		"does not know": {listens + `[ $word = buy ] && echo gone || { echo error 1; sleep 9; }; done`, exitEnvironment,
+		"does not know": {listens + `[ $word = buy ] && echo gone || { echo error 1; sleep 9; }; done`,
+			exitEnvironment,
 			[]string{`told "list 1 1 `, `said "error 1": it is not known what it has done`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := marketsim(t, short("run", "--strategy", "exec:mine", "--exec", script(t, c.script), "--mix", "1x1")...)
+			o := marketsim(t, short("run", "--strategy", "exec:mine",
+				"--exec", script(t, c.script), "--mix", "1x1")...)
 			o.exits(t, c.code).says(t, c.says...)
 		})
 	}
@@ -74,7 +79,8 @@ func executed(t *testing.T, needs []string, command ...string) result.Row {
 		testkit.Require(t, "clients", strings.Join(needs, " ")+": "+err.Error())
 	}
 
-	dir, o := whereAllBought(t, "--strategy", "exec:mine", "--exec", "mine="+strings.Join(command, " "), "--mix", "1x1")
+	dir, o := whereAllBought(t, "--strategy", "exec:mine",
+		"--exec", "mine="+strings.Join(command, " "), "--mix", "1x1")
 	o.says(t, "audit ok", "pipe: one process of exec:mine, alone, answers ")
 	hidden(t, secret, o, dir)
 
@@ -99,8 +105,10 @@ func TestExec(t *testing.T) {
 	t.Run("python", func(t *testing.T) {
 		py := executed(t, []string{"/usr/bin/python3", "-c", "import redis"}, "/usr/bin/python3",
 			filepath.Join(adapters, "python.py"), "redis://:"+secret+"@localhost", "--password", secret)
-		for _, name := range []string{"round_trips_per_purchase", "commands_per_second", "retries", "polls",
-			"lock_wait_ms_mean", "background_commands_per_second"} {
+		for _, name := range []string{
+			"round_trips_per_purchase", "commands_per_second", "retries", "polls",
+			"lock_wait_ms_mean", "background_commands_per_second",
+		} {
 			if n := runs.MetricByName(name).Of(&py); !math.IsNaN(n) {
 				t.Errorf("%s of a program is %v, and cannot be known", name, n)
 			}
@@ -118,6 +126,7 @@ func TestExec(t *testing.T) {
 	})
 
 	t.Run("node", func(t *testing.T) {
-		executed(t, []string{"node", "-e", "require('redis')"}, "node", filepath.Join(adapters, "node.js"))
+		executed(t, []string{"node", "-e", "require('redis')"},
+			"node", filepath.Join(adapters, "node.js"))
 	})
 }

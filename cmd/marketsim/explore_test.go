@@ -33,7 +33,8 @@ func TestExplore(t *testing.T) {
 		"--program", "one-account", "--out", dir).exits(t, 0).says(t,
 		"fine:set-px, one-item: sold twice, with 0 preemptions and 1 fault: marketsim explore --replay x5/fine:set-px",
 		"fine:set-px in one-item: sold twice", "*pauses*", "SET lock:1 token-2 nx px 1000",
-		"Harm: sold twice: item 1 is in two places", "marketsim explore --replay", "x5/fine:set-px:ttl=1s", "nothing")
+		"Harm: sold twice: item 1 is in two places", "marketsim explore --replay",
+		"x5/fine:set-px:ttl=1s", "nothing")
 	marketsim(t, "explore", "watch", "--out", dir).exits(t, 2).says(t, "is there already")
 
 	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
@@ -47,8 +48,11 @@ func TestExplore(t *testing.T) {
 	marketsim(t, "report", dir, "--figure", "watch").exits(t, 2).says(t, `unknown figure "watch"`)
 
 	for path, wants := range map[string][]string{
-		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
-		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
+		page: {"<svg", "wakes after 1.2s", "All searches", "<td class"},
+		picture: {
+			"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`,
+			"MULTI ZSCORE HGET EXEC",
+		},
 	} {
 		text := testkit.Must(os.ReadFile(path))(t)
 		for _, want := range wants {
@@ -63,10 +67,10 @@ func TestExplore(t *testing.T) {
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", token, "--format", "json").exits(t, 0).says(t, `"harmful": 1`)
-	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
-		"step 3 of the token cannot be chosen")
-	marketsim(t, "explore", "--replay", strings.Replace(token, "one-item", "elsewhere", 1)).exits(t, 2).says(t,
-		`"elsewhere" is no program`)
+	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).
+		exits(t, 2).says(t, "step 3 of the token cannot be chosen")
+	marketsim(t, "explore", "--replay", strings.Replace(token, "one-item", "elsewhere", 1)).
+		exits(t, 2).says(t, `"elsewhere" is no program`)
 }
 
 // TestExploreUsage: what cannot be explored is refused before anything is.
@@ -84,7 +88,8 @@ func TestExploreUsage(t *testing.T) {
 		{"watch --format csv", "unknown format \"csv\""},
 		{"watch --replay a --out b", "--out and --replay exclude each other"},
 	} {
-		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
+		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).
+			exits(t, 2).says(t, c.says)
 	}
 
 	marketsim(t, "explore", "etcd").exits(t, 0).says(t,
@@ -98,7 +103,8 @@ func TestExploreBroken(t *testing.T) {
 	one := findings.Exploration{Scheme: "mine", Program: "one-item"}
 	one.Broken, one.Harm = "exclusive", verify.SoldTwice
 	err := exploredBroken(&findings.Explorations{Searches: []findings.Exploration{one}})
-	if code := exitCode(err); code != 3 || !strings.Contains(err.Error(), `mine promises "exclusive"`) {
+	code := exitCode(err)
+	if code != 3 || !strings.Contains(err.Error(), `mine promises "exclusive"`) {
 		t.Errorf("exit code %d: %v", code, err)
 	}
 }
@@ -159,7 +165,8 @@ func (s storedSearch) compare(t *testing.T, explores bool) {
 		kept := func(e findings.Exploration) bool { return e.Scheme == n && e.Broken == "" }
 		return slices.ContainsFunc(stored.Searches, kept)
 	}
-	if i := slices.IndexFunc(schemes, func(name string) bool { return !explored(name) }); i >= 0 && !*update {
+	i := slices.IndexFunc(schemes, func(name string) bool { return !explored(name) })
+	if i >= 0 && !*update {
 		t.Errorf("%s has not been explored for %s: go generate ./results", schemes[i], s.file)
 	}
 	if !explores {
@@ -182,7 +189,8 @@ func (s storedSearch) compare(t *testing.T, explores bool) {
 			return reflect.DeepEqual(s, e)
 		}
 		if !slices.ContainsFunc(stored.Searches, isSame) {
-			t.Errorf("%s, %s: found %+v, and %s does not store that: go generate ./results", e.Scheme, e.Program, e, s.file)
+			t.Errorf("%s, %s: found %+v, and %s does not store that: go generate ./results",
+				e.Scheme, e.Program, e, s.file)
 		}
 	}
 }
@@ -221,7 +229,9 @@ func (s storedSearch) explorations(t *testing.T, names []string) []exploration {
 }
 
 // replaced are stored searches with those of some schemes replaced, in the order of the schemes.
-func replaced(stored, found []findings.Exploration, schemes, names []string) (all []findings.Exploration) {
+func replaced(
+	stored, found []findings.Exploration, schemes, names []string,
+) (all []findings.Exploration) {
 	for _, name := range schemes {
 		from := stored
 		if slices.Contains(names, name) {

@@ -34,7 +34,8 @@ func TestFaults(t *testing.T) {
 		"setnx-expire-naive,redsync,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
 		says(t, "setnx-expire-naive", "sold twice", "never", "stored in "+dir, "\n2/2 ")
 	if n := strings.Count(o.stderr, "\n"); n != 5 {
-		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
+		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s",
+			n, o.stderr)
 	}
 
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
@@ -51,10 +52,11 @@ func TestFaults(t *testing.T) {
 // TestFaultsOnABareMachine says what is missing, and runs the rest.
 func TestFaultsOnABareMachine(t *testing.T) {
 	t.Parallel()
-	o := startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
-		"zookeeper,redlock,watch", "--format", "json").end().exits(t, exitFine)
+	o := startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding",
+		"--lock", "zookeeper,redlock,watch", "--format", "json").end().exits(t, exitFine)
 	for i, f := range parseFaults(t, o.stdout).Findings {
-		if bare := i < 2; bare != (f.Verdict == verify.Unavailable) || bare && !strings.Contains(f.Why, "install") {
+		if bare := i < 2; bare != (f.Verdict == verify.Unavailable) ||
+			bare && !strings.Contains(f.Why, "install") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -75,7 +77,8 @@ func TestFaultsAdded(t *testing.T) {
 
 	// The child finds no program in its PATH: what needs other servers cannot be played again.
 	add := func(args ...string) outcome {
-		return startChildIn(t, []string{"PATH=" + t.TempDir()}, append([]string{"faults", "--add", dir}, args...)...).end()
+		return startChildIn(t, []string{"PATH=" + t.TempDir()},
+			append([]string{"faults", "--add", dir}, args...)...).end()
 	}
 
 	write(stored)
@@ -102,7 +105,8 @@ func TestFaultsAdded(t *testing.T) {
 		t.Errorf("%d findings are marked as kept, want 2", kept)
 	}
 
-	add("--scenario", "master-promoted").exits(t, exitUsage).says(t, "master-promoted is not in that table")
+	add("--scenario", "master-promoted").exits(t, exitUsage).
+		says(t, "master-promoted is not in that table")
 	add("--lock", "coarse:set-px").exits(t, exitUsage).says(t, "coarse:set-px is not in that table")
 	write("{")
 	add().exits(t, exitUsage).says(t, "--add: ")
@@ -117,7 +121,8 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 
 	err := promisesBroken(res)
 	if exitCode(err) != exitViolation || strings.Contains(err.Error(), "set-px") ||
-		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
+		!strings.Contains(err.Error(),
+			`fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
 

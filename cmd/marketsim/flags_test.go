@@ -12,8 +12,8 @@ import (
 func TestFlagsOfOneValue(t *testing.T) {
 	t.Parallel()
 	two := map[string][]string{ // by the kind of value
-		"string": {"a", "a"}, "int": {"1", "2"}, "int64": {"1", "2"}, "uint64": {"1", "2"}, "duration": {"1s", "2s"},
-		"bool": {"true", "false"}, "N": {"1", "any"},
+		"string": {"a", "a"}, "int": {"1", "2"}, "int64": {"1", "2"}, "uint64": {"1", "2"},
+		"duration": {"1s", "2s"}, "bool": {"true", "false"}, "N": {"1", "any"},
 	}
 	lists := []string{"stringSlice", "stringArray"}
 	checked := 0
@@ -43,7 +43,8 @@ func TestFlagsOfOneValue(t *testing.T) {
 	}
 
 	marketsim(t, "list", "--locks", "--locks").exits(t, exitFine)
-	marketsim(t, "report", "-o", "a", "--output", "b", "c").exits(t, exitUsage).says(t, "--output is given twice")
-	marketsim(t, "run", "watch", "--redis", "redis://:SECRET@a", "--redis", "redis://:SECRET@b").exits(t, exitUsage).
-		says(t, "--redis is given twice").silent(t, "SECRET")
+	marketsim(t, "report", "-o", "a", "--output", "b", "c").exits(t, exitUsage).
+		says(t, "--output is given twice")
+	marketsim(t, "run", "watch", "--redis", "redis://:SECRET@a", "--redis", "redis://:SECRET@b").
+		exits(t, exitUsage).says(t, "--redis is given twice").silent(t, "SECRET")
 }

@@ -21,13 +21,15 @@ func TestHelp(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
 
 	for _, command := range []string{
-		"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list", "explore", "adapter",
+		"run", "compare", "sweep", "reproduce", "report", "check", "clean",
+		"faults", "list", "explore", "adapter",
 	} {
 		o := marketsim(t, command, "--help").exits(t, exitFine)
 		if again := marketsim(t, "help", command).exits(t, exitFine); again.stdout != o.stdout {
 			t.Errorf("help %s prints\n%s\nand --help\n%s", command, again.stdout, o.stdout)
 		}
-		if n, lines := len(flag.FindAllString(o.stdout, -1)), strings.Count(o.stdout, "\n"); n > 38 || lines > 3*screen/2 {
+		n, lines := len(flag.FindAllString(o.stdout, -1)), strings.Count(o.stdout, "\n")
+		if n > 38 || lines > 3*screen/2 {
 			t.Errorf("%s has %d flags and %d lines", command, n, lines)
 		}
 
@@ -96,7 +98,8 @@ func TestExamples(t *testing.T) {
 				var said transcript
 				err = run(ctx, args, strings.NewReader(""), io.Discard, writing(func(b []byte) {
 					_, _ = said.Write(b)
-					if begun.MatchString(said.String()) || page.Name() != "report" && early.MatchString(said.String()) {
+					if begun.MatchString(said.String()) ||
+						page.Name() != "report" && early.MatchString(said.String()) {
 						stop()
 					}
 				}))
@@ -129,7 +132,8 @@ func TestCompletion(t *testing.T) {
 		"report " + storedRun(t) + " ../../results/explored --figure ": "throughput set-px",
 		"report nowhere --figure ":                                     "",
 	} {
-		o := marketsim(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...).exits(t, exitFine)
+		o := marketsim(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...).
+			exits(t, exitFine)
 		offered := strings.Split(o.stdout, "\n")
 
 		for _, name := range strings.Fields(want) {
@@ -140,7 +144,8 @@ func TestCompletion(t *testing.T) {
 
 		// The last two lines are a number for the shell and what follows its line end.
 		for _, name := range offered[:len(offered)-2] {
-			if last := typed[strings.LastIndex(typed, " ")+1:]; !strings.HasPrefix(name, last) || want == "" {
+			last := typed[strings.LastIndex(typed, " ")+1:]
+			if !strings.HasPrefix(name, last) || want == "" {
 				t.Errorf("%s: %s is offered", typed, name)
 			}
 		}
@@ -157,7 +162,9 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ((?:[^#>\n\\]|>=)+)`)
 	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0
-	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../results/README.md") {
+	for _, page := range append(pages,
+		"../../README.md", "../../CONTRIBUTING.md", "../../results/README.md",
+	) {
 		for _, found := range line.FindAllStringSubmatch(read(t, page), -1) {
 			commands++
 			cmd, args, err := newRoot(new(program)).Find(strings.Fields(found[1]))

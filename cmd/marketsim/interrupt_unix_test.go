@@ -32,8 +32,8 @@ func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	dir := t.TempDir()
-	c := startChild(t, "run", "--strategy", "watch,fine", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
-		"--redis", s.url(""), "--prefix", "mine:", "--out", dir, "--format", "json")
+	c := startChild(t, "run", "--strategy", "watch,fine", "--mix", "2x2", "--duration", "10m",
+		"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:", "--out", dir, "--format", "json")
 
 	s.trading(t, "mine:")
 	c.interrupt()
@@ -74,8 +74,8 @@ func TestInterruptedInAPipe(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, os.Args[0], "run", "--strategy", "watch", "--mix", "2x2", "--duration", "10m",
-				"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
+			cmd := exec.CommandContext(ctx, os.Args[0], "run", "--strategy", "watch", "--mix", "2x2",
+				"--duration", "10m", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 			cmd.Env = append(os.Environ(), childEnv+"=1")
 			cmd.Stdout, cmd.Stderr = write, write
 			ownGroup(cmd)
@@ -123,11 +123,12 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	testkit.Local(t) // the child starts one of its own, or there is nothing to test
 
 	random := rand.New(rand.NewPCG(1, 2))
-	c := startChild(t, "faults", "--scenario", "expired-race,stuck-goroutine", "--lock", "fenced,set-px,redisson",
-		"--format", "json")
+	c := startChild(t, "faults", "--scenario", "expired-race,stuck-goroutine",
+		"--lock", "fenced,set-px,redisson", "--format", "json")
 	c.awaitStderr("private ")
 	for range 4 {
-		stops(t, -c.cmd.Process.Pid, time.Duration(100+random.IntN(900))*time.Millisecond, 1200*time.Millisecond)
+		stops(t, -c.cmd.Process.Pid,
+			time.Duration(100+random.IntN(900))*time.Millisecond, 1200*time.Millisecond)
 	}
 
 	o := c.end()
@@ -157,7 +158,8 @@ func TestHangUpUnderNohup(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	const script = `trap '' HUP; exec "$0" "$@"`
-	cmd := exec.Command("/bin/sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
+	cmd := exec.Command("/bin/sh", "-c", script, os.Args[0],
+		"run", "--strategy", "watch", "--mix", "1x1",
 		"--hold", "5ms", "--duration", "2s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	testkit.Succeeds(t, cmd.Start())
@@ -201,8 +203,8 @@ func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // the child starts one of its own, or there is nothing to test
 	programs, password := spied(t)
-	c := startChildIn(t, []string{"PATH=" + programs}, "run", "--strategy", "coarse:timeout=10m", "--mix", "1x1",
-		"--duration", "10m", "--warmup", "0s", "--backend", "local", "--prefix", "mine:")
+	c := startChildIn(t, []string{"PATH=" + programs}, "run", "--strategy", "coarse:timeout=10m",
+		"--mix", "1x1", "--duration", "10m", "--warmup", "0s", "--backend", "local", "--prefix", "mine:")
 	c.awaitStderr("backend: private ")
 
 	private := privateServer(t, c, password())
@@ -227,8 +229,8 @@ func TestInterruptedTwice(t *testing.T) {
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	c := startChild(t, "run", "--strategy", "coarse:timeout=1s", "--mix", "1x1", "--duration", "10m", "--warmup", "0s",
-		"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
+	c := startChild(t, "run", "--strategy", "coarse:timeout=1s", "--mix", "1x1", "--duration", "10m",
+		"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:", "--format", "json")
 
 	s.trading(t, "mine:")
 	s.block(t, "mine:lock:market")
@@ -271,7 +273,8 @@ func TestInterruptedFaults(t *testing.T) {
 	c.end().exits(t, exitInterrupted).says(t,
 		"marketsim: interrupted: ", " of 10 findings; the report holds what was found", "stored in "+dir)
 
-	marketsim(t, "report", filepath.Join(dir, "incomplete-"+faultsFile)).exits(t, exitFine).says(t, "interrupted")
+	marketsim(t, "report", filepath.Join(dir, "incomplete-"+faultsFile)).exits(t, exitFine).
+		says(t, "interrupted")
 	if read(t, filepath.Join(dir, faultsFile)) != complete {
 		t.Error("the complete result was replaced")
 	}

@@ -35,7 +35,9 @@ func TestInterruptedAtRandom(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t)
 	times, seed := uint64(len(longRuns)), uint64(time.Now().UnixNano())
-	for name, number := range map[string]*uint64{"MARKETSIM_INTERRUPTS": &times, "MARKETSIM_SEED": &seed} {
+	for name, number := range map[string]*uint64{
+		"MARKETSIM_INTERRUPTS": &times, "MARKETSIM_SEED": &seed,
+	} {
 		if text := os.Getenv(name); text != "" {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
@@ -62,7 +64,10 @@ func TestInterruptedAtRandom(t *testing.T) {
 
 // installed leaves the locks of servers out of a command that this machine does not have.
 func installed(command string) string {
-	finders := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
+	finders := map[string]func() (string, error){
+		"zookeeper": servers.FindZooKeeper,
+		"etcd":      servers.FindEtcd,
+	}
 	for name, find := range finders {
 		if _, err := find(); err != nil && !testkit.Required(name) {
 			command = regexp.MustCompile(`,fine:`+name+`[^, ]*`).ReplaceAllString(command, "")
@@ -106,18 +111,20 @@ func interruptAfter(t *testing.T, args []string, after time.Duration, twice bool
 	}
 
 	if args[0] != "faults" {
-		if path := filepath.Join(dir, runFile); exists(path) && parse(t, read(t, path)).Status != stored.Interrupted {
+		if path := filepath.Join(dir, runFile); exists(path) &&
+			parse(t, read(t, path)).Status != stored.Interrupted {
 			t.Errorf("it stored %s", read(t, path))
 		}
 		return
 	}
 
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if cells := len(res.Scenarios) * len(res.Subjects); res.Status != stored.Interrupted || len(res.Findings) != cells ||
-		res.Found() == cells {
+	cells := len(res.Scenarios) * len(res.Subjects)
+	if res.Status != stored.Interrupted || len(res.Findings) != cells || res.Found() == cells {
 		t.Errorf("%s with %d findings, %d of them found", res.Status, len(res.Findings), res.Found())
 	}
-	t.Logf("%d of %d found, %s to stop", res.Found(), len(res.Findings), o.took.Round(time.Millisecond))
+	t.Logf("%d of %d found, %s to stop",
+		res.Found(), len(res.Findings), o.took.Round(time.Millisecond))
 }
 
 // withEnvironment finds the processes that have a variable in their

@@ -31,7 +31,8 @@ func TestJudgeUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "which program is judged?"},
 		{"--of pauses -- true", "there is no fault \"pauses\""},
-		{"--require fair -- true", "there is no promise \"fair\"; there is all, exclusive, owner-only-release"},
+		{"--require fair -- true",
+			"there is no promise \"fair\"; there is all, exclusive, owner-only-release"},
 		{"--require all --purchase -- true", "purchase"},
 		{"--purchase --of cancel -- true", "--of cancel is for locks"},
 		{"--preemptions -1 -- true", "must be at least 0"},
@@ -40,19 +41,23 @@ func TestJudgeUsage(t *testing.T) {
 		{"docker run mine", "run marketsim inside it"},
 		{"--promise fair -- true", "--promise \"fair\": the only one that can be named is notices-loss"},
 		{"--within 0s -- true", "--within must be more than 0"},
-		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in go, java, laravel, node, php, python, redisson"},
+		{"--adapter cobol",
+			"there is no lock in \"cobol\"; there is one in go, java, laravel, node, php, python, redisson"},
 		{"--format csv -- true", "unknown format \"csv\""},
 		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}
 
-	if code := exitCode(fmt.Errorf("one-account, after one-item: %w", judge.ErrAdapter)); code != exitEnvironment {
+	code := exitCode(fmt.Errorf("one-account, after one-item: %w", judge.ErrAdapter))
+	if code != exitEnvironment {
 		t.Errorf("a later program that cannot be judged: exit code %d, want %d", code, exitEnvironment)
 	}
 
-	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire(")
-	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).says(t, "inventory:", "return 'bought'")
+	marketsim(t, "judge", "--adapter", "python").exits(t, 0).
+		says(t, "import redis", "flush=True", "lock.acquire(")
+	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).
+		says(t, "inventory:", "return 'bought'")
 
 	testkit.Local(t)
 	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal`)
@@ -80,9 +85,15 @@ func TestJudgeIsPlayedAgain(t *testing.T) {
 	f := judgeFlags{promise: "notices-loss", of: []string{"die"}}
 	f.options.Command = []string{"python3", "my lock.py", "it's", `"$HOME"`, "a;b*"}
 	f.options.Within = time.Minute
-	found := findings.Exploration{Scheme: f.options.Scheme(), Lease: &findings.JudgedLease{AskedMS: 2000}}
+	found := findings.Exploration{
+		Scheme: f.options.Scheme(),
+		Lease:  &findings.JudgedLease{AskedMS: 2000},
+	}
 	found.Shortest(verify.Violation{Harm: verify.Outlived}, 0, 1, "x5/a_lock/lock/d1")
-	res := findings.Explorations{Judged: true, Searches: []findings.Exploration{found, {Program: "lock"}}}
+	res := findings.Explorations{
+		Judged:   true,
+		Searches: []findings.Exploration{found, {Program: "lock"}},
+	}
 	f.note(&res)
 
 	line := res.Searches[0].Replay
@@ -97,7 +108,8 @@ func TestJudgeIsPlayedAgain(t *testing.T) {
 	if again := res.Again(res.Searches[0]); again != line {
 		t.Errorf("the report has %s", again)
 	}
-	if res.Searches[1].Replay != "" || res.Bounds.WithinMS != 60000 || !slices.Equal(res.Bounds.Of, f.of) {
+	if res.Searches[1].Replay != "" || res.Bounds.WithinMS != 60000 ||
+		!slices.Equal(res.Bounds.Of, f.of) {
 		t.Errorf("noted is %+v of %+v", res.Bounds, res.Searches[1])
 	}
 }
@@ -147,7 +159,9 @@ func TestJudgeProgress(t *testing.T) {
 		"lock-works: 62 schedules so far, with 0 preemptions and 1 fault; 30 left at least; at most 12s more": {
 			Program: "lock-works", Summary: soFar, Left: 12 * time.Second,
 		},
-		"lock: 62 schedules so far, with 0 preemptions and 1 fault; 30 left at least": {Program: "lock", Summary: soFar},
+		"lock: 62 schedules so far, with 0 preemptions and 1 fault; 30 left at least": {
+			Program: "lock", Summary: soFar,
+		},
 	} {
 		if got := progressLine(p); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -160,7 +174,10 @@ func TestJudgeProgress(t *testing.T) {
 func TestJudgedIsDrawn(t *testing.T) {
 	one := findings.Exploration{Scheme: "node lock.js", Program: "lock",
 		Searched: findings.Searched{Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2}}
-	one.Diagram = &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}
+	one.Diagram = &verify.Diagram{
+		Clients: []string{"Alice", "Bob"},
+		Events:  []verify.Event{{Client: 0, Does: "GET k"}},
+	}
 
 	outlived, freed := one, one
 	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x5/a/lock/d1")
@@ -171,13 +188,19 @@ func TestJudgedIsDrawn(t *testing.T) {
 		all   []findings.Exploration
 		wants []string
 	}{
-		{[]findings.Exploration{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
-		{[]findings.Exploration{outlived, freed}, []string{`BROKEN PROMISE: owner-only release. b (freed another's, in lock)`,
-			"marketsim judge --replay", "x5/b/lock/d1 -- node lock.js"}},
+		{[]findings.Exploration{outlived}, []string{
+			"No promise was broken", "outlives its lease", "one request at a time",
+		}},
+		{[]findings.Exploration{outlived, freed}, []string{
+			`BROKEN PROMISE: owner-only release. b (freed another's, in lock)`,
+			"marketsim judge --replay", "x5/b/lock/d1 -- node lock.js",
+		}},
 	} {
 		dir := t.TempDir()
 		file := testkit.Must(os.Create(filepath.Join(dir, exploredFile)))(t)
-		res := findings.Explorations{Schema: findings.ExplorationsSchema, Version: "1", Judged: true, Searches: c.all}
+		res := findings.Explorations{
+			Schema: findings.ExplorationsSchema, Version: "1", Judged: true, Searches: c.all,
+		}
 		testkit.Succeeds(t, res.Write(file))
 		testkit.Succeeds(t, file.Close())
 		marketsim(t, "report", dir).exits(t, 0).says(t, append(c.wants, "Judged: node lock.js")...)
@@ -200,7 +223,8 @@ func TestAdapter(t *testing.T) {
 	seeds.Seed(func(command ...any) { rdb.Do(t.Context(), command...) }, keys)
 
 	for _, c := range []struct{ spec, says, answers string }{
-		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
+		{"fenced", "acquire a;release;release;acquire a;now",
+			"acquired 1;released;lost;acquired 2;error "},
 		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
 		{"watch", "acquire a;buy 1 2 1 39;buy 1 2 1 40;buy 1 3 1 40;buy 1 2;list 1 2 7;list 1 2 7",
 			"error ;price;bought 0;gone;error ;listed;busy"},
@@ -211,7 +235,8 @@ func TestAdapter(t *testing.T) {
 			t.Errorf("%s: %v", c.spec, err)
 		}
 
-		answers, want := strings.Split(strings.TrimSpace(out.String()), "\n"), strings.Split(c.answers, ";")
+		answers, want := strings.Split(strings.TrimSpace(out.String()), "\n"),
+			strings.Split(c.answers, ";")
 		if !slices.EqualFunc(answers, want, strings.HasPrefix) {
 			t.Errorf("%s was told %q and answered %q, want %q", c.spec, c.says, answers, c.answers)
 		}

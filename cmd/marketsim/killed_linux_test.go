@@ -34,9 +34,12 @@ func TestKilledLeavesNothing(t *testing.T) {
 			})
 
 			child.kill()
-			eventually(t, "the end of what it started", func() bool { return len(withEnvironment(t, env[0])) == 0 })
+			eventually(t, "the end of what it started", func() bool {
+				return len(withEnvironment(t, env[0])) == 0
+			})
 
-			startChildIn(t, env, short("run", "--strategy", "lua", "--backend", "local")...).end().exits(t, exitFine)
+			startChildIn(t, env, short("run", "--strategy", "lua", "--backend", "local")...).end().
+				exits(t, exitFine)
 			isEmpty(t, temporary)
 		})
 	}
@@ -47,7 +50,9 @@ func TestKilledLeavesNothing(t *testing.T) {
 func TestJudgedProgramsEndWithJudge(t *testing.T) {
 	t.Parallel()
 	testkit.Local(t) // or there is nothing to judge them on
-	for name, end := range map[string]func(*child){"killed": (*child).kill, "interrupted": (*child).interrupt} {
+	for name, end := range map[string]func(*child){
+		"killed": (*child).kill, "interrupted": (*child).interrupt,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			temporary, env := stopping(t, "redis-cli")
@@ -63,7 +68,9 @@ func TestJudgedProgramsEndWithJudge(t *testing.T) {
 				isEmpty(t, temporary)
 			}
 
-			eventually(t, "the end of what it started", func() bool { return len(withEnvironment(t, env[0])) == 0 })
+			eventually(t, "the end of what it started", func() bool {
+				return len(withEnvironment(t, env[0])) == 0
+			})
 		})
 	}
 }
@@ -86,7 +93,8 @@ func TestInterruptedTwiceWhileStarting(t *testing.T) {
 func stopping(t *testing.T, program string) (temporary string, env []string) {
 	t.Helper()
 	temporary, path := t.TempDir(), t.TempDir()
-	const script = "#!/bin/sh\ntrap '' TERM HUP\n: >\"$TMPDIR/stopped\"\nwhile :; do kill -STOP $$; done\n"
+	const script = "#!/bin/sh\ntrap '' TERM HUP\n: >\"$TMPDIR/stopped\"\n" +
+		"while :; do kill -STOP $$; done\n"
 	testkit.Succeeds(t, os.WriteFile(filepath.Join(path, program), []byte(script), 0o700))
 	return temporary, []string{"TMPDIR=" + temporary, "PATH=" + path + ":" + os.Getenv("PATH")}
 }

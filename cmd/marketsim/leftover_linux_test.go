@@ -102,11 +102,13 @@ func TestNothingOutlivesARun(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("ESCAPED", folder)
 	const answers = `while read -r word more; do [ $word = buy ] && echo gone || echo error; done`
-	marketsim(t, short("run", "--strategy", "exec:mine", "--exec", script(t, escapes+answers), "--mix", "1x1")...).
+	marketsim(t, short("run", "--strategy", "exec:mine",
+		"--exec", script(t, escapes+answers), "--mix", "1x1")...).
 		says(t, `said "error"`)
 	areGone(t, escaped(t, folder))
 
-	marketsim(t, "judge", "--within", "2s", "--", "/bin/sh", "-c", escapes+"read -r line; echo certainly").
+	marketsim(t, "judge", "--within", "2s", "--",
+		"/bin/sh", "-c", escapes+"read -r line; echo certainly").
 		exits(t, exitUsage).says(t, `said "certainly"`)
 	areGone(t, escaped(t, folder))
 }

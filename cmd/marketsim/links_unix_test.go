@@ -28,8 +28,10 @@ func TestNoPlaceForAResult(t *testing.T) {
 	t.Parallel()
 	commands := map[string][]string{
 		runFile: {
-			"run --strategy fine --redis redis://127.0.0.1:1", "compare watch lua --redis redis://127.0.0.1:1",
-			"sweep --strategy watch --axis clients=1,2 --redis redis://127.0.0.1:1", "reproduce --redis redis://127.0.0.1:1",
+			"run --strategy fine --redis redis://127.0.0.1:1",
+			"compare watch lua --redis redis://127.0.0.1:1",
+			"sweep --strategy watch --axis clients=1,2 --redis redis://127.0.0.1:1",
+			"reproduce --redis redis://127.0.0.1:1",
 		},
 		faultsFile:   {"faults --scenario pause --lock set-px"},
 		exploredFile: {"explore watch", "judge -- true"},
@@ -92,14 +94,16 @@ func TestLinkOfOnesOwn(t *testing.T) {
 	testkit.Succeeds(t, os.WriteFile(file, []byte("old"), 0o600))
 	testkit.Succeeds(t, os.Symlink(file, link))
 	marketsim(t, "report", stored, "-o", link).exits(t, exitFine)
-	if target, err := os.Readlink(link); err != nil || target != file || strings.HasPrefix(read(t, file), "old") {
+	if target, err := os.Readlink(link); err != nil || target != file ||
+		strings.HasPrefix(read(t, file), "old") {
 		t.Errorf("the link leads to %q, %v; %q", target, err, read(t, file))
 	}
 
 	testkit.Succeeds(t, os.Chmod(dir, 0o777))
 	before := read(t, file)
 	marketsim(t, "report", stored, "-o", link).exits(t, exitUsage).
-		says(t, "-o: "+link+" is a link in a folder that everybody can write: name the place that it leads to, "+file)
+		says(t, "-o: "+link+
+			" is a link in a folder that everybody can write: name the place that it leads to, "+file)
 	if read(t, file) != before {
 		t.Error("the file was replaced all the same")
 	}
@@ -113,9 +117,12 @@ func TestNoPlaceForAHistory(t *testing.T) {
 	second := t.TempDir() // in which the second round's folder is none
 	testkit.Succeeds(t, os.WriteFile(filepath.Join(second, "round-02"), nil, 0o600))
 	for dir, says := range map[string]string{
-		pipe: " is no folder", second: "round-02 is no folder", link: " is a link in a folder that everybody can write",
+		pipe:   " is no folder",
+		second: "round-02 is no folder",
+		link:   " is a link in a folder that everybody can write",
 	} {
-		marketsim(t, "run", "--strategy", "fine", "--trials", "6", "--redis", "redis://127.0.0.1:1", "--history", dir).
+		marketsim(t, "run", "--strategy", "fine", "--trials", "6",
+			"--redis", "redis://127.0.0.1:1", "--history", dir).
 			exits(t, exitUsage).says(t, "--history: ", says)
 	}
 }

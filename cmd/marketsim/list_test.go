@@ -16,7 +16,9 @@ func TestListNamesEverything(t *testing.T) {
 	t.Parallel()
 	o := unbroken(marketsim(t, "list").exits(t, exitFine))
 	c := catalogue.Full()
-	told := func(name string) outcome { return unbroken(marketsim(t, "list", name).exits(t, exitFine)) }
+	told := func(name string) outcome {
+		return unbroken(marketsim(t, "list", name).exits(t, exitFine))
+	}
 
 	for _, s := range c.Strategies {
 		o.says(t, s.Name)
@@ -24,7 +26,8 @@ func TestListNamesEverything(t *testing.T) {
 	}
 
 	promises := unbroken(marketsim(t, "list", "--locks").exits(t, exitFine))
-	marketsim(t, "list", "--locks").says(t, "rw-naive            yes / yes", "set-ex-compare      - / -", "yes / no")
+	marketsim(t, "list", "--locks").
+		says(t, "rw-naive            yes / yes", "set-ex-compare      - / -", "yes / no")
 	for _, p := range (lock.Promises{}).List() {
 		promises.says(t, strings.Fields(p.Name)[0]) // a heading has lines
 	}
@@ -52,21 +55,27 @@ func TestListSaysWhatWasFound(t *testing.T) {
 		says []string
 	}{
 		{"redsync", []string{
-			"lock redsync", "\npromises: exclusive, owner-only release, survives a crash, clock-independent\n",
-			"\nsold twice, 1 lease: marketsim faults --scenario pause --lock redsync\n", " scenarios broke it.\n",
-			"\nPlayed with github.com/go-redsync/redsync/v4 v4.", "overdrawn in 1, sold twice in 8. marketsim explore redsync",
+			"lock redsync",
+			"\npromises: exclusive, owner-only release, survives a crash, clock-independent\n",
+			"\nsold twice, 1 lease: marketsim faults --scenario pause --lock redsync\n",
+			" scenarios broke it.\n", "\nPlayed with github.com/go-redsync/redsync/v4 v4.",
+			"overdrawn in 1, sold twice in 8. marketsim explore redsync",
 			"docs/answers.md",
 		}},
 		{"setnx", []string{"no harm, never: marketsim faults --scenario crash-holding --lock setnx\n"}},
 		{"set-px+watchdog", []string{"notices loss", "--scenario late-write --lock set-px+watchdog"}},
-		{"lua", []string{"strategy lua", "wrongly told no: marketsim faults --scenario resent --lock lua"}},
+		{"lua", []string{
+			"strategy lua", "wrongly told no: marketsim faults --scenario resent --lock lua",
+		}},
 		{"etcd", []string{"not explored: its lock needs other servers"}},
 	} {
 		listed := marketsim(t, "list", c.name).exits(t, exitFine).says(t, c.says...)
-		about := marketsim(t, "report", storedFaults, "../../results/explored", "--lock", c.name).exits(t, exitFine)
+		about := marketsim(t, "report", storedFaults, "../../results/explored", "--lock", c.name).
+			exits(t, exitFine)
 
 		found, parameters, _ := strings.Cut(listed.stdout, "\n\ntakes ")
-		if n := strings.Count(about.stdout, "\n"); found+"\n" != about.stdout || parameters == "" || n > 28 {
+		n := strings.Count(about.stdout, "\n")
+		if found+"\n" != about.stdout || parameters == "" || n > 28 {
 			t.Errorf("list says\n%s\nand the report says in %d lines\n%s", listed.stdout, n, about.stdout)
 		}
 	}
@@ -76,8 +85,10 @@ func TestListSaysWhatWasFound(t *testing.T) {
 	marketsim(t, "list", "redsync").says(t, "\nlibrary redsync, several servers\n")
 
 	page := filepath.Join(t.TempDir(), "two.html")
-	marketsim(t, "report", storedFaults, "--lock", "redsync,set-px:fencing=token", "-o", page).exits(t, exitFine)
-	both := regexp.MustCompile(`(?s)lock redsync.*--scenario lottery --lock redsync.*lock set-px:fencing=token`)
+	marketsim(t, "report", storedFaults, "--lock", "redsync,set-px:fencing=token", "-o", page).
+		exits(t, exitFine)
+	both := regexp.MustCompile(
+		`(?s)lock redsync.*--scenario lottery --lock redsync.*lock set-px:fencing=token`)
 	if text := read(t, page); !both.MatchString(text) {
 		t.Errorf("the page does not tell of both:\n%s", text)
 	}

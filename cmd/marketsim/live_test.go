@@ -24,7 +24,9 @@ type scriptedLoad struct {
 	during  func(o load.Options, r result.Row)      // nil: nothing happens
 }
 
-func (s scriptedLoad) measure(_ context.Context, p result.Point, o load.Options) (result.Row, error) {
+func (s scriptedLoad) measure(
+	_ context.Context, p result.Point, o load.Options,
+) (result.Row, error) {
 	const bought = 1000
 	p99 := s.latency(p, o.Trial)
 	r := result.Row{
@@ -50,7 +52,8 @@ func (s scriptedLoad) measure(_ context.Context, p result.Point, o load.Options)
 
 // soFar is a row of which some intervals are over.
 func soFar(r result.Row, intervals int) result.Row {
-	r.Course, r.CourseP50MS, r.CourseP99MS = r.Course[:intervals], r.CourseP50MS[:intervals], r.CourseP99MS[:intervals]
+	r.Course, r.CourseP50MS, r.CourseP99MS =
+		r.Course[:intervals], r.CourseP50MS[:intervals], r.CourseP99MS[:intervals]
 	r.Seconds = float64(intervals) * r.CourseSeconds
 	r.Bought = 0
 	for _, n := range r.Course {
@@ -77,14 +80,24 @@ func playing(t *testing.T, s scriptedLoad, args ...string) outcome {
 // all the same.
 func TestThresholdsOfARun(t *testing.T) {
 	t.Parallel()
-	rising := scriptedLoad{latency: func(_ result.Point, trial int) float64 { return float64(trial) }} // ms
+	rising := scriptedLoad{latency: func(_ result.Point, trial int) float64 {
+		return float64(trial) // ms
+	}}
 	for _, c := range []struct {
 		thresholds, says string
 		code             int
 	}{
 		{thresholds: "--threshold p99<=9ms --strict", code: exitFine},
-		{thresholds: "--threshold p99<=0.5ms", says: "violation: p99<=0.5ms is broken by lua 1x1: 5 ms", code: exitViolation},
-		{thresholds: "--threshold p99<=5ms", says: "warning: p99<=5ms is not decided of lua 1x1: 5 ms", code: exitFine},
+		{
+			thresholds: "--threshold p99<=0.5ms",
+			says:       "violation: p99<=0.5ms is broken by lua 1x1: 5 ms",
+			code:       exitViolation,
+		},
+		{
+			thresholds: "--threshold p99<=5ms",
+			says:       "warning: p99<=5ms is not decided of lua 1x1: 5 ms",
+			code:       exitFine,
+		},
 		{
 			thresholds: "--threshold p99<=5ms --strict",
 			says:       "more rounds (--trials) or longer rows (--duration) decide more",
@@ -101,7 +114,8 @@ func TestThresholdsOfARun(t *testing.T) {
 			args := strings.Fields("run lua --mix 1x1 --trials 9 --out " + dir + " " + c.thresholds)
 			o := playing(t, rising, args...).exits(t, c.code).says(t, c.says, "stored in "+dir)
 
-			if run := parse(t, read(t, filepath.Join(dir, runFile))); len(run.Rows) != 9 || run.Status != stored.Complete {
+			run := parse(t, read(t, filepath.Join(dir, runFile)))
+			if len(run.Rows) != 9 || run.Status != stored.Complete {
 				t.Errorf("%d rows are stored, %s:\n%s", len(run.Rows), run.Status, o.stderr)
 			}
 		})
@@ -121,16 +135,18 @@ func TestIntervalsOfARun(t *testing.T) {
 			}
 		},
 	}
-	o := playing(t, told, "run", "lua,fine", "--mix", "1x1", "--duration", "1s", "--format", "jsonl", "--out", dir).
-		exits(t, exitFine)
+	o := playing(t, told, "run", "lua,fine", "--mix", "1x1", "--duration", "1s",
+		"--format", "jsonl", "--out", dir).exits(t, exitFine)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], `{"strategy":"lua","mix":"1x1","trial":1,"interval":1,"at":"`) ||
+	if len(lines) != 4 ||
+		!strings.HasPrefix(lines[0], `{"strategy":"lua","mix":"1x1","trial":1,"interval":1,"at":"`) ||
 		!strings.HasSuffix(lines[3], `,"seconds":0.5,"purchases":500,"purchases_per_second":1000,`+
 			`"wait_ms_p50":1,"wait_ms_p99":2}`) {
 		t.Errorf("the intervals are\n%s", o.stdout)
 	}
 
-	if again := marketsim(t, "report", dir, "--format", "jsonl").exits(t, exitFine); again.stdout != o.stdout {
+	again := marketsim(t, "report", dir, "--format", "jsonl").exits(t, exitFine)
+	if again.stdout != o.stdout {
 		t.Errorf("report prints\n%s\nand run printed\n%s", again.stdout, o.stdout)
 	}
 	file := filepath.Join(t.TempDir(), "intervals.jsonl")
@@ -141,8 +157,8 @@ func TestIntervalsOfARun(t *testing.T) {
 
 	// A sweep prints its intervals, and stores none.
 	swept := filepath.Join(t.TempDir(), "swept")
-	o = playing(t, told, "sweep", "lua", "--axis", "hot=1,2", "--trials", "6", "--duration", "1s", "--format", "jsonl",
-		"--out", swept).exits(t, exitFine)
+	o = playing(t, told, "sweep", "lua", "--axis", "hot=1,2", "--trials", "6", "--duration", "1s",
+		"--format", "jsonl", "--out", swept).exits(t, exitFine)
 	if n := strings.Count(o.stdout, `"strategy":"lua","mix":"0x5","hot":`); n != 24 {
 		t.Errorf("a sweep of 12 rows prints %d intervals:\n%s", n, o.stdout)
 	}
@@ -160,7 +176,8 @@ func TestNobodyReadsIntervals(t *testing.T) {
 	args := strings.Fields("run lua fine --mix 1x1 --format jsonl --backend embedded")
 	p := newProgram(args, goneReader{}, new(bytes.Buffer))
 	p.measureRow = told.measure
-	if err := p.run(t.Context(), strings.NewReader("")); !errors.Is(err, errGone) || exitCode(err) != exitEnvironment ||
+	if err := p.run(t.Context(), strings.NewReader("")); !errors.Is(err, errGone) ||
+		exitCode(err) != exitEnvironment ||
 		!strings.Contains(err.Error(), "0 of 2 rows complete") {
 		t.Errorf("it ends with %v", err)
 	}
@@ -196,7 +213,10 @@ func TestLiveLine(t *testing.T) {
 		want    string
 	}{
 		{name: name, columns: 79, want: "3/54 fine:set-px 5x5: its market is prepared"},
-		{name: name, soFar: began(-2 * time.Second), columns: 79, want: "3/54 fine:set-px 5x5: warm-up, 1m2s left"},
+		{
+			name: name, soFar: began(-2 * time.Second), columns: 79,
+			want: "3/54 fine:set-px 5x5: warm-up, 1m2s left",
+		},
 		{name: name, soFar: began(time.Second), columns: 79, want: "3/54 fine:set-px 5x5: 59s left"},
 		{
 			name: name, soFar: measured, columns: 79, rest: 510 * time.Second,

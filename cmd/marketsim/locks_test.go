@@ -42,7 +42,8 @@ func TestEveryLockTrades(t *testing.T) {
 		t.Run(fmt.Sprintf("needs %q, exclusive %t", g.needs, g.exclusive), func(t *testing.T) {
 			t.Parallel()
 			trade := func(duration string, specs ...string) outcome {
-				return marketsim(t, "run", "--backend", "local", "--strategy", strings.Join(specs, ","), "--mix", "2x2",
+				return marketsim(t, "run", "--backend", "local",
+					"--strategy", strings.Join(specs, ","), "--mix", "2x2",
 					"--duration", duration, "--warmup", "0s", "--format", "json")
 			}
 
@@ -84,10 +85,13 @@ func TestMastersOfOnesOwn(t *testing.T) {
 		shown = append(shown, target.String())
 	}
 
-	o := marketsim(t, "run", "--backend", "local", "--strategy", "fine:redlock:node-timeout=2.5s", "--mix", "1x1",
-		"--duration", "100ms", "--warmup", "0s", "--redlock", strings.Join(urls, ","), "--format", "json").
+	o := marketsim(t, "run", "--backend", "local",
+		"--strategy", "fine:redlock:node-timeout=2.5s", "--mix", "1x1",
+		"--duration", "100ms", "--warmup", "0s",
+		"--redlock", strings.Join(urls, ","), "--format", "json").
 		exits(t, exitFine)
-	if stored := parse(t, o.stdout).Manifest.Config.LockServers["redlock"]; stored != strings.Join(shown, ",") {
+	stored := parse(t, o.stdout).Manifest.Config.LockServers["redlock"]
+	if stored != strings.Join(shown, ",") {
 		t.Errorf("the manifest names %v, want %v", shown, urls)
 	}
 
@@ -96,7 +100,9 @@ func TestMastersOfOnesOwn(t *testing.T) {
 		defer conn.Close()
 		// A release that did not reach a master in time, on a busy machine, is made good
 		// by the end of the lease.
-		eventually(t, "an empty master", func() bool { return len(conn.Keys(t.Context(), "*").Val()) == 0 })
+		eventually(t, "an empty master", func() bool {
+			return len(conn.Keys(t.Context(), "*").Val()) == 0
+		})
 	}
 }
 

@@ -322,6 +322,8 @@ func (p *plan) takesHistories() error {
 	for trial := 1; trial <= p.config.Trials; trial++ {
 		for i := range p.config.Points {
 			dir := p.historyOf(i, trial)
+			// Each level by itself, and historyOf adds two at most: takesFolder sees nothing
+			// wrong with a path that leads through a file.
 			folders = append(folders, filepath.Dir(dir), dir)
 		}
 	}

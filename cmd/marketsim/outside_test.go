@@ -77,7 +77,8 @@ func TestOutsideRun(t *testing.T) {
 	// With WATCH a seller may leave no time for a purchase on a busy machine.
 	dir, o := whereAllBought(t, "--strategy", "fine,lua", "--mix", "1x1,1x2", "--redis", s.url(""))
 	s.holds(t, "theirs", "marketsim:{other}:market:")
-	if read(t, filepath.Join(dir, "run.json")) == "" || marketsim(t, "report", dir).exits(t, exitFine).stdout != o.stdout {
+	if read(t, filepath.Join(dir, "run.json")) == "" ||
+		marketsim(t, "report", dir).exits(t, exitFine).stdout != o.stdout {
 		t.Error("report does not draw what was printed")
 	}
 
@@ -121,7 +122,8 @@ func TestOutsideGobench(t *testing.T) {
 		switch rec := r.Result().(type) {
 		case *benchfmt.Result:
 			found++
-			if v, ok := rec.Value("purchases/s"); !ok || v <= 0 || !strings.Contains(string(rec.Name), "strategy=fine/mix=2x2") {
+			v, ok := rec.Value("purchases/s")
+			if !ok || v <= 0 || !strings.Contains(string(rec.Name), "strategy=fine/mix=2x2") {
 				t.Errorf("%s has %v purchases/s", rec.Name, v)
 			}
 		case *benchfmt.SyntaxError:
@@ -141,8 +143,9 @@ func whereUnsafeDoesHarm(t *testing.T, kind string) (recorded string) {
 	t.Helper()
 	for duration := 300 * time.Millisecond; ; duration *= 3 {
 		recorded = filepath.Join(t.TempDir(), duration.String())
-		o := marketsim(t, "run", "--strategy", "unsafe", "--mix", "5x5", "--hold", "1ms", "--warmup", "0s",
-			"--duration", duration.String(), "--backend", kind, "--history", recorded)
+		o := marketsim(t, "run", "--strategy", "unsafe", "--mix", "5x5", "--hold", "1ms",
+			"--warmup", "0s", "--duration", duration.String(),
+			"--backend", kind, "--history", recorded)
 		if o.code != exitFine || duration > 20*time.Second {
 			o.exits(t, exitViolation).says(t, "violation")
 			return recorded
@@ -159,8 +162,8 @@ func TestOutsideUnsafe(t *testing.T) {
 		marketsim(t, "check", recorded).exits(t, exitViolation).says(t, "VIOLATED")
 
 		sound := filepath.Join(t.TempDir(), "history")
-		marketsim(t, short("run", "--strategy", "watch", "--mix", "2x2", "--backend", string(s.Name), "--history", sound)...).
-			exits(t, exitFine)
+		marketsim(t, short("run", "--strategy", "watch", "--mix", "2x2",
+			"--backend", string(s.Name), "--history", sound)...).exits(t, exitFine)
 		marketsim(t, "check", sound).exits(t, exitFine).says(t, "LINEARIZABLE")
 	})
 }
@@ -170,9 +173,10 @@ func TestOutsideUnsafe(t *testing.T) {
 func TestOutsideComparison(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, short("compare", "lua", "lua", "--mix", "1x1", "--trials", "6", "--margin", "7.5%",
-		"--backend", "embedded", "--out", dir)...).exits(t, exitFine).says(t, "6 rounds of 2 rows", "the same again",
-		"from 0.930 to 1.075")
+	o := marketsim(t, short("compare", "lua", "lua", "--mix", "1x1", "--trials", "6",
+		"--margin", "7.5%", "--backend", "embedded", "--out", dir)...).
+		exits(t, exitFine).
+		says(t, "6 rounds of 2 rows", "the same again", "from 0.930 to 1.075")
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
 		t.Errorf("report draws\n%s\nand compare drew\n%s", again.stdout, o.stdout)
 	}
@@ -197,8 +201,9 @@ func TestOutsidePage(t *testing.T) {
 	page := filepath.Join(dir, "page.html")
 	marketsim(t, "report", filepath.Join(dir, "out"), "-o", page).exits(t, exitFine)
 
-	browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu",
-		"--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+page)
+	browser := exec.CommandContext(t.Context(), chromium,
+		"--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+page)
 	var stderr strings.Builder
 	browser.Stderr = &stderr
 	dom, err := browser.Output()
@@ -206,7 +211,8 @@ func TestOutsidePage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 
-	if figures := strings.Count(string(dom), "<svg"); figures < 2 || !strings.Contains(string(dom), "<table") {
+	figures := strings.Count(string(dom), "<svg")
+	if figures < 2 || !strings.Contains(string(dom), "<table") {
 		t.Errorf("the browser shows %d figures", figures)
 	}
 
@@ -223,10 +229,11 @@ func TestOutsideReproduce(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	dir := filepath.Join(t.TempDir(), "out")
-	marketsim(t, short("reproduce", "--trials", "1", "--redis", s.url(""), "--out", dir)...).exits(t, exitFine).
-		says(t, "6-1", "6-2", "6-3", "145,000", "claims")
+	marketsim(t, short("reproduce", "--trials", "1", "--redis", s.url(""), "--out", dir)...).
+		exits(t, exitFine).says(t, "6-1", "6-2", "6-3", "145,000", "claims")
 	s.holds(t)
-	if lines := table(t, marketsim(t, "report", dir, "--format", "csv").exits(t, exitFine).stdout); len(lines) != 9 {
+	lines := table(t, marketsim(t, "report", dir, "--format", "csv").exits(t, exitFine).stdout)
+	if len(lines) != 9 {
 		t.Errorf("%d rows, want the book's nine", len(lines))
 	}
 }
@@ -290,7 +297,8 @@ func TestOutsideExitCodes(t *testing.T) {
 		{exitUsage, "unknown command", []string{"rnu"}},
 		{exitUsage, "nowhere", []string{"report", "nowhere"}},
 		{exitUsage, "nowhere", []string{"check", "nowhere"}},
-		{exitEnvironment, "refused", []string{"run", "--strategy", "fine", "--redis", "redis://" + refusedAddr(t)}},
+		{exitEnvironment, "refused",
+			[]string{"run", "--strategy", "fine", "--redis", "redis://" + refusedAddr(t)}},
 	} {
 		marketsim(t, c.args...).exits(t, c.code).says(t, c.says)
 	}

@@ -372,7 +372,7 @@ func (p *plan) checkTrials() error {
 	return nil
 }
 
-// checkPoints refuses a point that is there twice, or whose values bench refuses: in the
+// checkPoints refuses a point that is there twice, or whose values package load refuses: in the
 // message stands the flag that was given, or else the point.
 func (p *plan) checkPoints() error {
 	for i, point := range p.config.Points {

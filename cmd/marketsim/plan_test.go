@@ -36,7 +36,8 @@ func TestSubjects(t *testing.T) {
 
 func TestParseRates(t *testing.T) {
 	f := rowFlags{rates: []string{"500", "1k", "2.5k", "0.5", "1M"}}
-	if got, err := f.parseRates(); !slices.Equal(got, []float64{500, 1000, 2500, 0.5, 1e6}) || err != nil {
+	if got, err := f.parseRates(); !slices.Equal(got, []float64{500, 1000, 2500, 0.5, 1e6}) ||
+		err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, text := range []string{"", "k", "1kk", "-1", "NaN", "Inf", "1/s", "0", "fast"} {
@@ -137,7 +138,9 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 }
 
 // planOf is what a command would measure.
-func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...string) (*rowFlags, *cobra.Command) {
+func planOf(
+	t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...string,
+) (*rowFlags, *cobra.Command) {
 	t.Helper()
 	f, cmd := &rowFlags{catalogue: catalogue.Full()}, &cobra.Command{}
 	define(f, cmd)
@@ -151,8 +154,9 @@ func TestComparedRounds(t *testing.T) {
 	for _, c := range []struct {
 		strategies, trials, want int
 	}{
-		{2, 0, 9}, {2, 6, 6}, {2, 12, 12}, {2, 8, 8}, {2, 3, 0}, {2, 1, 0}, {3, 6, 0}, {3, 7, 7}, {3, 0, 9}, {20, 0, 10},
-		{20, 9, 0},
+		{2, 0, 9}, {2, 6, 6}, {2, 12, 12}, {2, 8, 8}, {2, 3, 0}, {2, 1, 0},
+		{3, 6, 0}, {3, 7, 7}, {3, 0, 9},
+		{20, 0, 10}, {20, 9, 0},
 	} {
 		var args []string
 		if c.trials != 0 {
@@ -163,7 +167,9 @@ func TestComparedRounds(t *testing.T) {
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
 
-		names := testkit.Must(subjects(catalogue.Full(), slices.Repeat([]string{"fine"}, c.strategies)))(t)
+		names := testkit.Must(
+			subjects(catalogue.Full(), slices.Repeat([]string{"fine"}, c.strategies)),
+		)(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})
@@ -185,8 +191,8 @@ func TestComparedRounds(t *testing.T) {
 func TestTrials(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	res := measured(t, "run", "watch", "--strategy", "fine", "--mix", "1x1", "--trials", "6", "--duration", "20ms",
-		"--warmup", "0s", "--backend", "embedded", "--history", dir)
+	res := measured(t, "run", "watch", "--strategy", "fine", "--mix", "1x1", "--trials", "6",
+		"--duration", "20ms", "--warmup", "0s", "--backend", "embedded", "--history", dir)
 	if len(res.Rows) != 12 || res.Manifest.Config.Trials != 6 {
 		t.Errorf("%d rows in %d rounds, want 12 in 6", len(res.Rows), res.Manifest.Config.Trials)
 	}
@@ -213,10 +219,12 @@ func TestInterruptedBeforeTheLoad(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"clean", "--prefix", "mine:", "--redis", s.url("")},
-		{"run", "--strategy", "fine", "--redis", s.url(""), "--out", filepath.Dir(storedRun(t)), "--force"},
+		{"run", "--strategy", "fine", "--redis", s.url(""),
+			"--out", filepath.Dir(storedRun(t)), "--force"},
 		{"run", "--strategy", "fine", "--backend", "embedded"},
 	} {
-		if o := marketsimUntil(ctx, args...).exits(t, exitInterrupted).says(t, "marketsim: interrupted"); o.stdout != "" {
+		o := marketsimUntil(ctx, args...).exits(t, exitInterrupted).says(t, "marketsim: interrupted")
+		if o.stdout != "" {
 			t.Errorf("stdout holds %q", o.stdout)
 		}
 	}

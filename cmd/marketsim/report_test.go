@@ -65,17 +65,20 @@ func TestReport(t *testing.T) {
 		o := marketsim(t, "report", run, "--format", format).exits(t, exitFine)
 		again := marketsim(t, "report", dir, "--format", format).exits(t, exitFine)
 		if o.stdout != again.stdout || !strings.Contains(o.stdout, says) || o.stderr != "" {
-			t.Errorf("%s: file and folder differ, or there is no %q:\n%s%s", format, says, o.stdout, o.stderr)
+			t.Errorf("%s: file and folder differ, or there is no %q:\n%s%s",
+				format, says, o.stdout, o.stderr)
 		}
 	}
 	marketsim(t, "report", run, storedFaults).exits(t, exitFine).says(t, "fine 5x5", "crash-holding",
 		run+": ", filepath.Join(storedFaults, faultsFile)+": What fails")
-	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).says(t, "crash-holding")
+	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).
+		says(t, "crash-holding")
 
 	other := filepath.Join(dir, "below", "other") // its folder stands for all that is below it
 	testkit.Succeeds(t, os.MkdirAll(other, 0o777))
 	testkit.Succeeds(t, os.Rename(run, filepath.Join(other, runFile)))
-	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
+	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).
+		says(t, filepath.Join(other, runFile))
 }
 
 // TestReportInAFile: the ending decides what is written, unless --format does, and a
@@ -87,8 +90,12 @@ func TestReportInAFile(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"a.html":      {[]string{run, storedFaults}, []string{"<!doctype html>", "<svg", "crash-holding", "fine 5x5"}},
-		"a.SVG":       {[]string{run, "--figure", "course"}, []string{"<svg", "over the measured time</title>"}},
+		"a.html": {[]string{run, storedFaults}, []string{
+			"<!doctype html>", "<svg", "crash-holding", "fine 5x5",
+		}},
+		"a.SVG": {[]string{run, "--figure", "course"}, []string{
+			"<svg", "over the measured time</title>",
+		}},
 		"a.txt":       {[]string{run}, []string{"\nrow ", "fine 5x5"}},
 		"a.md":        {[]string{run}, []string{"## ", "fine 5x5"}},
 		"a.csv":       {[]string{run}, []string{"run,run_status,", ",fine,5,5,"}},
@@ -103,7 +110,8 @@ func TestReportInAFile(t *testing.T) {
 		"lock.txt":    {[]string{storedFaults, "--lock", "set-px"}, []string{"set-px"}},
 	} {
 		file := filepath.Join(dir, name)
-		o := marketsim(t, append([]string{"report", "-o", file}, c.args...)...).exits(t, exitFine).says(t, "stored in "+file)
+		o := marketsim(t, append([]string{"report", "-o", file}, c.args...)...).exits(t, exitFine).
+			says(t, "stored in "+file)
 		for _, says := range c.says {
 			if !strings.Contains(strings.ToLower(read(t, file)), strings.ToLower(says)) || o.stdout != "" {
 				t.Errorf("%s has no %q, or stdout got %q", name, says, o.stdout)
@@ -127,7 +135,8 @@ func TestReportFirstFigure(t *testing.T) {
 	if !strings.Contains(read(t, file), "<title>Purchases a second</title>") {
 		t.Errorf("it is another figure:\n%s", read(t, file))
 	}
-	marketsim(t, "report", run, "--format", "svg").exits(t, exitFine).says(t, "<svg", "--figure draws another")
+	marketsim(t, "report", run, "--format", "svg").exits(t, exitFine).
+		says(t, "<svg", "--figure draws another")
 }
 
 // TestReportRefusesEndings: what marketsim cannot write is refused by name, with the way
@@ -139,20 +148,30 @@ func TestReportRefusesEndings(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"x.png": {[]string{run}, []string{"writes no .png", "marketsim report ", "x.svg && rsvg-convert "}},
-		"x.PNG": {[]string{run, "--figure", "throughput"}, []string{"writes no .png", " --figure throughput -o "}},
+		"x.png": {[]string{run}, []string{
+			"writes no .png", "marketsim report ", "x.svg && rsvg-convert ",
+		}},
+		"x.PNG": {[]string{run, "--figure", "throughput"}, []string{
+			"writes no .png", " --figure throughput -o ",
+		}},
 		"x.pdf": {[]string{run}, []string{"writes no .pdf", "rsvg-convert --format pdf "}},
 		"x.jpg": {[]string{run}, []string{
 			"no format ends in .jpg", ".csv, .html, .json, .jsonl, .md, .svg, .txt", "--format",
 		}},
-		"a.b.x":  {[]string{run}, []string{"no format ends in .x"}},
-		"y.txt":  {[]string{run, "--figure", "throughput"}, []string{"--figure is drawn as svg, and not as text"}},
+		"a.b.x": {[]string{run}, []string{"no format ends in .x"}},
+		"y.txt": {[]string{run, "--figure", "throughput"}, []string{
+			"--figure is drawn as svg, and not as text",
+		}},
 		"f.svg":  {[]string{storedFaults}, []string{"there is no figure in"}},
 		"t.svg":  {[]string{run, run}, []string{"these are 2", "-o FILE.html"}},
 		"f.csv":  {[]string{storedFaults}, []string{"csv is for runs"}},
 		"t.json": {[]string{run, run}, []string{"json is one result, and these are 2"}},
-		"l.csv":  {[]string{storedFaults, "--lock", "set-px"}, []string{"--lock tells in words, and not as csv"}},
-		"n.svg":  {[]string{run, "--figure", "thruput"}, []string{`unknown figure "thruput"`, `did you mean "throughput"?`}},
+		"l.csv": {[]string{storedFaults, "--lock", "set-px"}, []string{
+			"--lock tells in words, and not as csv",
+		}},
+		"n.svg": {[]string{run, "--figure", "thruput"}, []string{
+			`unknown figure "thruput"`, `did you mean "throughput"?`,
+		}},
 	} {
 		args := append([]string{"report", "-o", filepath.Join(dir, name)}, c.args...)
 		marketsim(t, args...).exits(t, exitUsage).says(t, c.says...)
@@ -167,7 +186,8 @@ func TestReportRefusesEndings(t *testing.T) {
 func TestReportKeepsWhatItReads(t *testing.T) {
 	run := storedRun(t)
 	before := read(t, run)
-	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is a result to be reported")
+	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).
+		says(t, run+" is a result to be reported")
 	if read(t, run) != before {
 		t.Error("the result is gone")
 	}

@@ -46,23 +46,27 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		dir := t.TempDir()
-		o := marketsim(t, short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms", "--mix", "1x1,2x1", "--seed", "7",
-			"--backend", string(s.Name), "--out", dir)...).exits(t, exitFine).
-			says(t, "backend: ", "\n1/6 (about ", "\n6/6 (about 0s left) fine:poll=2ms 2x1", "stored in "+dir)
+		o := marketsim(t, short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms",
+			"--mix", "1x1,2x1", "--seed", "7", "--backend", string(s.Name), "--out", dir)...).
+			exits(t, exitFine).
+			says(t, "backend: ", "\n1/6 (about ", "\n6/6 (about 0s left) fine:poll=2ms 2x1",
+				"stored in "+dir)
 		if strings.Contains(o.stdout, "backend: ") || strings.Contains(o.stderr, "Rows") {
 			t.Errorf("progress and report are not apart:\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 		}
 
 		res := parse(t, read(t, filepath.Join(dir, runFile)))
 		m := res.Manifest
-		asked := m.Backend == string(s.Name) && m.Seed == 7 && strings.Contains(m.Command, " run --strategy watch,") &&
+		asked := m.Backend == string(s.Name) && m.Seed == 7 &&
+			strings.Contains(m.Command, " run --strategy watch,") &&
 			strings.Contains(m.Command, " --out "+filepath.Base(dir))
 		machine := m.Go != "" && m.CPUs >= 1
 		if res.Status != stored.Complete || !asked || !machine {
 			t.Errorf("status %s, manifest %+v", res.Status, m)
 		}
 
-		if got := strings.Join(m.Config.Subjects(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
+		if got := strings.Join(m.Config.Subjects(), " "); got != "watch coarse fine:poll=2ms" ||
+			len(res.Rows) != 6 {
 			t.Errorf("%d rows of the strategies %q", len(res.Rows), got)
 		}
 		for _, r := range res.Rows {
@@ -71,8 +75,12 @@ func TestRun(t *testing.T) {
 			}
 		}
 
-		for format, want := range map[string]string{"text": o.stdout, "json": read(t, filepath.Join(dir, runFile))} {
-			if got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout; got != want {
+		for format, want := range map[string]string{
+			"text": o.stdout,
+			"json": read(t, filepath.Join(dir, runFile)),
+		} {
+			got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout
+			if got != want {
 				t.Errorf("report --format %s draws\n%s\nand the run\n%s", format, got, want)
 			}
 		}
@@ -91,7 +99,8 @@ func TestOutReplacesNothing(t *testing.T) {
 	marketsim(t, args...).exits(t, exitFine)
 
 	before := read(t, filepath.Join(dir, runFile))
-	marketsim(t, args...).exits(t, exitUsage).says(t, "is there already", "--force").silent(t, "backend:")
+	marketsim(t, args...).exits(t, exitUsage).
+		says(t, "is there already", "--force").silent(t, "backend:")
 	if read(t, filepath.Join(dir, runFile)) != before {
 		t.Error("the result was replaced")
 	}
@@ -109,7 +118,8 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 	second := first
 	testkit.Succeeds(t, errors.Join(first.prepare(), second.prepare()))
 
-	mine, other := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete}, &runs.Run{Status: stored.Interrupted}
+	mine, other := &runs.Run{Schema: runs.Schema, Status: stored.Incomplete},
+		&runs.Run{Status: stored.Interrupted}
 	testkit.Succeeds(t, first.save(other))
 	testkit.Succeeds(t, first.save(mine)) // after its next row
 
@@ -119,7 +129,8 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 		t.Errorf("the later one: %v, %q", err, said.String())
 	}
 
-	if text := read(t, filepath.Join(first.dir, runFile)); !strings.Contains(text, string(mine.Status)) {
+	text := read(t, filepath.Join(first.dir, runFile))
+	if !strings.Contains(text, string(mine.Status)) {
 		t.Errorf("the first one's result is gone: %s", text)
 	}
 }
@@ -128,7 +139,8 @@ func TestTwoStoreInOnePlace(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	args := short("run", "--strategy", "fine:poll=4s", "--mix", "1x1", "--backend", "embedded")
-	marketsim(t, args...).says(t, "rehearsing fine:poll=4s: it tries each command once, and waits for a lock")
+	marketsim(t, args...).
+		says(t, "rehearsing fine:poll=4s: it tries each command once, and waits for a lock")
 }
 
 // TestLoads: what a market differs in is in each of its rows and their names.
@@ -165,7 +177,8 @@ func unbroken(o outcome) outcome {
 // TestReproduceEmbedded: what is not Redis's is not judged.
 func TestReproduceEmbedded(t *testing.T) {
 	t.Parallel()
-	o := marketsim(t, short("reproduce", "--trials", "1", "--backend", "embedded")...).exits(t, exitFine)
+	o := marketsim(t, short("reproduce", "--trials", "1", "--backend", "embedded")...).
+		exits(t, exitFine)
 	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged", "install redis-server")
 }
 
@@ -173,8 +186,9 @@ func TestReproduceEmbedded(t *testing.T) {
 // buyers make at most 150 purchases a second.
 func TestRunAtRates(t *testing.T) {
 	t.Parallel()
-	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.5k", "--hold", "20ms", "--slo", "250ms",
-		"--slo-fails", "--backend", "embedded", "--duration", "1s", "--warmup", "0s", "--format", "json").
+	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.5k",
+		"--hold", "20ms", "--slo", "250ms", "--slo-fails", "--backend", "embedded",
+		"--duration", "1s", "--warmup", "0s", "--format", "json").
 		exits(t, exitViolation).says(t, "lua 2x3 hold=20ms at 500/s misses its SLO: ")
 	res := parse(t, o.stdout)
 
@@ -211,8 +225,12 @@ func TestMissed(t *testing.T) {
 	for late, want := range map[int64]string{20: "", 21: says} {
 		run := &runs.Run{}
 		for trial, late := range []int64{0, late, 2000} {
-			point := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000}}
-			run.Rows = append(run.Rows, result.Row{Point: point, Trial: trial, Open: &result.OpenLoop{Due: 2000, Late: late}})
+			point := result.Point{
+				Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000},
+			}
+			run.Rows = append(run.Rows, result.Row{
+				Point: point, Trial: trial, Open: &result.OpenLoop{Due: 2000, Late: late},
+			})
 		}
 		if err := missed(run); err == nil && want != "" || err != nil && err.Error() != want {
 			t.Errorf("%d of 2000 orders late: %v, want %s", late, err, want)
@@ -225,7 +243,8 @@ func TestMissed(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	marketsim(t, "sweep", "--strategy", "lua", "--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3",
+	marketsim(t, "sweep", "--strategy", "lua",
+		"--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3",
 		"--trials", "6", "--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).
 		exits(t, exitFine).
 		says(t, "6 rounds of 4 rows of 30ms, at least 720ms in all", "\n24/24 ", "hold")
@@ -251,7 +270,8 @@ func TestFlushIsTheEnvironment(t *testing.T) {
 	prefix := prefixOf(t, c)
 	s.trading(t, prefix)
 	s.conn.FlushAll(t.Context())
-	c.end().exits(t, exitEnvironment).says(t, "the server lost keys of the run").silent(t, "violation", "left behind")
+	c.end().exits(t, exitEnvironment).says(t, "the server lost keys of the run").
+		silent(t, "violation", "left behind")
 	s.holds(t)
 }
 
@@ -264,8 +284,9 @@ func TestServerKilled(t *testing.T) {
 
 	running := make(chan outcome, 1)
 	go func() {
-		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch", "--mix", "2x2", "--duration", "10m",
-			"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:", "--out", dir)
+		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch",
+			"--mix", "2x2", "--duration", "10m", "--warmup", "0s",
+			"--redis", s.url(""), "--prefix", "mine:", "--out", dir)
 	}()
 	s.trading(t, "mine:")
 
@@ -276,11 +297,14 @@ func TestServerKilled(t *testing.T) {
 	if took := time.Since(killed); took > patience {
 		t.Errorf("the death of the server took %s to be told", took)
 	}
-	o.exits(t, exitEnvironment).says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured",
-		"could not be audited", "connection refused", s.url("")+" --prefix mine:", "stored in "+dir)
+	o.exits(t, exitEnvironment).
+		says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured",
+			"could not be audited", "connection refused", s.url("")+" --prefix mine:",
+			"stored in "+dir)
 
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
-	if res.Status != stored.Incomplete || len(res.Rows) != 1 || res.Rows[0].Status != stored.Incomplete {
+	if res.Status != stored.Incomplete || len(res.Rows) != 1 ||
+		res.Rows[0].Status != stored.Incomplete {
 		t.Fatalf("the result is not one incomplete row: %s %+v", res.Status, res.Rows)
 	}
 	if r := res.Rows[0]; r.Listed+r.Bought == 0 || r.Audit.Done {
@@ -299,7 +323,8 @@ func TestOutOfMemory(t *testing.T) {
 			t.Parallel() // on a server of its own: one that was full frees its memory in the background
 			s := newExternal(t, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
 
-			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1", "--duration", "10m", "--warmup", "0s",
+			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1",
+				"--duration", "10m", "--warmup", "0s",
 				"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
 			o.exits(t, exitEnvironment).says(t, "OOM command not allowed")
 

@@ -25,7 +25,8 @@ func luaFile(t *testing.T, text string) (path string) {
 // copied is the script that 'marketsim list script' prints, and the same without its charge.
 func copied(t *testing.T) (right, wrong string) {
 	t.Helper()
-	right = marketsim(t, "list", "script").exits(t, exitFine).says(t, "KEYS[1]", "ARGV[3]", "'price_changed'").stdout
+	right = marketsim(t, "list", "script").exits(t, exitFine).
+		says(t, "KEYS[1]", "ARGV[3]", "'price_changed'").stdout
 	const charge = "redis.call('HINCRBY', KEYS[2], 'funds', -tonumber(ARGV[1]))\n"
 	wrong = strings.Replace(right, charge, "", 1)
 	if wrong == right {
@@ -48,7 +49,8 @@ func TestScriptUsage(t *testing.T) {
 		{"mine=", "want NAME=FILE"},
 		{"m:e=" + good, "want NAME=FILE"},
 		{"a,b=" + good, "want NAME=FILE"},
-		{"mine=" + good + ".not", "no such file or directory; 'marketsim list script' prints one to start from"},
+		{"mine=" + good + ".not",
+			"no such file or directory; 'marketsim list script' prints one to start from"},
 		{"mine=" + broken, "mine.lua is no script that Lua reads: line:2"},
 	} {
 		for _, command := range []string{"run", "explore", "faults", "sweep --axis rtt=0"} {
@@ -60,8 +62,8 @@ func TestScriptUsage(t *testing.T) {
 		}
 	}
 
-	marketsim(t, "run", "script:mine", "--script", "mine="+good, "--script", "mine="+good).exits(t, exitUsage).
-		says(t, "its NAME is given twice")
+	marketsim(t, "run", "script:mine", "--script", "mine="+good, "--script", "mine="+good).
+		exits(t, exitUsage).says(t, "its NAME is given twice")
 }
 
 // TestScripts: two scripts are compared, and what is stored says exactly which they were.
@@ -70,18 +72,22 @@ func TestScripts(t *testing.T) {
 	testkit.Local(t)
 	right, _ := copied(t)
 	old, now, dir := luaFile(t, right), luaFile(t, right+"-- new\n"), filepath.Join(t.TempDir(), "out")
-	args := []string{"compare", "script:old", "script:new", "--script", "old=" + old, "--script", "new=" + now,
-		"--trials", "9", "--mix", "1x1", "--duration", "30ms", "--warmup", "0s", "--out", dir}
+	args := []string{
+		"compare", "script:old", "script:new", "--script", "old=" + old, "--script", "new=" + now,
+		"--trials", "9", "--mix", "1x1", "--duration", "30ms", "--warmup", "0s", "--out", dir,
+	}
 	sum := sha256.Sum256([]byte(right))
 	o := marketsim(t, args...).exits(t, exitFine).says(t,
 		"Compared: script:old", "SHA-256", hex.EncodeToString(sum[:]), "9 rounds of 3 rows")
 
 	run := parse(t, read(t, filepath.Join(dir, runFile)))
-	if s := run.Manifest.Scripts; len(s) != 2 || s[0].Name != "script:old" || s[0].File != old || s[0].Text != right ||
+	if s := run.Manifest.Scripts; len(s) != 2 ||
+		s[0].Name != "script:old" || s[0].File != old || s[0].Text != right ||
 		s[0].SHA256 != hex.EncodeToString(sum[:]) || s[1].Text != right+"-- new\n" {
 		t.Errorf("stored: %+v", s)
 	}
-	bought := map[string]int64{} // in all rounds: in a row as short as these a busy machine may do nothing
+	// in all rounds: in a row as short as these a busy machine may do nothing
+	bought := map[string]int64{}
 	for _, row := range run.Rows {
 		bought[row.Strategy] += row.Bought
 		if !row.Audit.OK {
@@ -107,21 +113,26 @@ func TestScripts(t *testing.T) {
 func TestExploreWrongScript(t *testing.T) {
 	_, wrong := copied(t)
 	mine := []string{"--script", "mine=" + luaFile(t, wrong)}
-	marketsim(t, short(append(mine, "run", "script:mine", "--backend", "embedded")...)...).exits(t, exitViolation).
+	marketsim(t, short(append(mine, "run", "script:mine", "--backend", "embedded")...)...).
+		exits(t, exitViolation).
 		says(t, "one client alone breaks the market: [account of user 2 holds 1000 coins")
 
 	dir := filepath.Join(t.TempDir(), "explored")
 	marketsim(t, append(mine, "explore", "script:mine", "--out", dir)...).exits(t, exitViolation).
 		says(t, "script:mine promises", "program one-item found it coins made")
-	res := testkit.Must(findings.ReadExplorations(strings.NewReader(read(t, filepath.Join(dir, exploredFile)))))(t)
+	res := testkit.Must(findings.ReadExplorations(
+		strings.NewReader(read(t, filepath.Join(dir, exploredFile))),
+	))(t)
 	if len(res.Scripts) != 1 || res.Scripts[0].Text != wrong {
 		t.Errorf("stored: %+v", res.Scripts)
 	}
 	token, again := res.Searches[0].Token, res.Again(res.Searches[0])
-	if want := "--replay " + token + " --script mine=" + mine[1][len("mine="):]; !strings.HasSuffix(again, want) {
+	want := "--replay " + token + " --script mine=" + mine[1][len("mine="):]
+	if !strings.HasSuffix(again, want) {
 		t.Errorf("it is played again by %s, want %s", again, want)
 	}
-	marketsim(t, append(mine, "explore", "--replay", token)...).exits(t, exitViolation).says(t, "coins made")
+	marketsim(t, append(mine, "explore", "--replay", token)...).exits(t, exitViolation).
+		says(t, "coins made")
 	marketsim(t, "explore", "--replay", token).exits(t, exitUsage).says(t, "give --script mine=FILE")
 }
 

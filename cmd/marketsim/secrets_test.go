@@ -45,7 +45,9 @@ func hidden(t testing.TB, secret string, o outcome, dirs ...string) {
 
 // passwordForms are the ways of giving the password of a server.
 var passwordForms = map[string]func(t *testing.T, addr string) []string{
-	"--redis=URL": func(t *testing.T, addr string) []string { return []string{"--redis=redis://:" + secret + "@" + addr} },
+	"--redis=URL": func(t *testing.T, addr string) []string {
+		return []string{"--redis=redis://:" + secret + "@" + addr}
+	},
 	"--redis URL": func(t *testing.T, addr string) []string {
 		return []string{"--redis", "redis://default:" + secret + "@" + addr}
 	},
@@ -69,14 +71,16 @@ func TestPasswordIsHidden(t *testing.T) {
 	right := testkit.Start(t, backend.Local{Password: secret})
 	wrong := testkit.Start(t, backend.Local{Password: "another"})
 
-	slip := marketsim(t, "run", "--strategy", "fine", "--redis", "redis://"+secret+"@"+right.Target.Addr)
+	slip := marketsim(t, "run", "--strategy", "fine",
+		"--redis", "redis://"+secret+"@"+right.Target.Addr)
 	hidden(t, secret, slip.exits(t, exitEnvironment).says(t, "as a user without a password"))
 
 	var masters []string
 	for range 3 {
 		masters = append(masters, "redis://:"+secret+"@"+fakeRedis(t, echo))
 	}
-	five := marketsim(t, "run", "--strategy", "fine:redlock:node-timeout=2.5s", "--redlock", strings.Join(masters, ","))
+	five := marketsim(t, "run", "--strategy", "fine:redlock:node-timeout=2.5s",
+		"--redlock", strings.Join(masters, ","))
 	hidden(t, secret, five.exits(t, exitEnvironment).says(t, "unknown command"))
 
 	for form, flags := range passwordForms {
@@ -94,8 +98,9 @@ func TestPasswordIsHidden(t *testing.T) {
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					dir := t.TempDir()
-					args := append([]string{"run", "--strategy", "fine", "--mix", "1x1", "--out", filepath.Join(dir, "out")},
-						flags(t, c.addr)...)
+					args := append([]string{
+						"run", "--strategy", "fine", "--mix", "1x1", "--out", filepath.Join(dir, "out"),
+					}, flags(t, c.addr)...)
 					o := marketsim(t, short(args...)...).exits(t, c.code).says(t, c.says)
 					hidden(t, secret, o, dir)
 
@@ -109,7 +114,8 @@ func TestPasswordIsHidden(t *testing.T) {
 
 // echo is a proxy that repeats what it was told, as Redis does in its errors.
 func echo(args []string) string {
-	return "-ERR unknown command `" + args[0] + "`, with args beginning with: `" + strings.Join(args[1:], "`, `") + "`\r\n"
+	return "-ERR unknown command `" + args[0] + "`, with args beginning with: `" +
+		strings.Join(args[1:], "`, `") + "`\r\n"
 }
 
 // TestPasswordInTheWrongPlace: an argument that is refused is not shown with its password.
@@ -155,7 +161,9 @@ func TestWithoutPasswords(t *testing.T) {
 		}
 	}
 
-	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}}
+	p := &program{args: []string{
+		"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:",
+	}}
 	p.passwords.add("pw")
 	want := " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"
 	if got := p.commandLine(); !strings.HasSuffix(got, want) {
@@ -232,9 +240,13 @@ func TestServersThatSayTooMuch(t *testing.T) {
 		answer func(args []string) string
 		want   string
 	}{
-		{"unquoted", func(args []string) string { return "-ERR what is " + strings.Join(args, " ") + "\r\n" }, "what is "},
+		{"unquoted", func(args []string) string {
+			return "-ERR what is " + strings.Join(args, " ") + "\r\n"
+		}, "what is "},
 		{"quoted", echo, "unknown command"},
-		{"as in a URL", says("-ERR " + neturl.QueryEscape(password) + " " + neturl.PathEscape(password) + "\r\n"), "*** ***"},
+		{"as in a URL",
+			says("-ERR " + neturl.QueryEscape(password) + " " + neturl.PathEscape(password) + "\r\n"),
+			"*** ***"},
 		{"in a status", says("+" + password + "\r\n"), "***"},
 		{"in a long error", says("-ERR " + strings.Repeat(password, 1<<17) + "\r\n"), wire.CutMark},
 		{"a long error", says("-ERR " + filler + "\r\n"), wire.CutMark},
@@ -263,7 +275,8 @@ func TestPasswordInAPrefix(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, backend.Local{Password: secret})
 	dir := t.TempDir()
-	args := short("run", "--strategy", "fine", "--mix", "1x1", "--prefix", "x-"+secret+":", "--out", dir,
-		"--redis", "redis://:"+secret+"@"+s.Target.Addr)
-	hidden(t, secret, marketsim(t, args...).exits(t, exitFine).says(t, "audit ok", "under x-***:"), dir)
+	args := short("run", "--strategy", "fine", "--mix", "1x1", "--prefix", "x-"+secret+":",
+		"--out", dir, "--redis", "redis://:"+secret+"@"+s.Target.Addr)
+	hidden(t, secret,
+		marketsim(t, args...).exits(t, exitFine).says(t, "audit ok", "under x-***:"), dir)
 }

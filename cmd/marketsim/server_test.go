@@ -35,8 +35,10 @@ func attempt(t testing.TB, url string, args ...string) outcome {
 
 func TestServerThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	attempt(t, "redis://"+refusedAddr(t)).exits(t, exitEnvironment).says(t, "cannot reach Redis", "is it running")
-	attempt(t, "unix://"+t.TempDir()+"/none.sock").exits(t, exitEnvironment).says(t, "the path of its unixsocket")
+	attempt(t, "redis://"+refusedAddr(t)).exits(t, exitEnvironment).
+		says(t, "cannot reach Redis", "is it running")
+	attempt(t, "unix://"+t.TempDir()+"/none.sock").exits(t, exitEnvironment).
+		says(t, "the path of its unixsocket")
 }
 
 func TestServerThatNeverAnswers(t *testing.T) {
@@ -83,7 +85,8 @@ func TestPrefixThatHoldsKeys(t *testing.T) {
 	for _, key := range []string{"mine:run", "mine:users:1", "mine:market:", "mine:of somebody else"} {
 		s.conn.Set(t.Context(), key, "x", 0)
 		attempt(t, s.url(""), "--prefix", "mine:").exits(t, exitEnvironment).
-			says(t, "prefix already holds keys: "+key, "marketsim clean --redis redis://").silent(t, "removed at the end")
+			says(t, "prefix already holds keys: "+key, "marketsim clean --redis redis://").
+			silent(t, "removed at the end")
 		s.holds(t, key)
 		s.conn.Del(t.Context(), key)
 	}
@@ -98,8 +101,8 @@ func TestCommandsDenied(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	for strategy, commands := range map[string]string{
-		"watch": "info scan exists unlink hsetnx hset hincrby exec sadd srem zadd zrem zscore zrandmember hget sismember " +
-			"watch unwatch multi sscan zscan hgetall",
+		"watch": "info scan exists unlink hsetnx hset hincrby exec sadd srem zadd zrem zscore " +
+			"zrandmember hget sismember watch unwatch multi sscan zscan hgetall",
 		"coarse": "setnx get del",
 	} {
 		for _, command := range strings.Fields(commands) {
@@ -109,7 +112,8 @@ func TestCommandsDenied(t *testing.T) {
 				testkit.Succeeds(t, s.conn.ACLSetUser(t.Context(), user, rights...).Err())
 
 				dir := t.TempDir()
-				o := attempt(t, s.url(user+":"+secret), "--strategy", strategy, "--prefix", "acl:", "--out", dir)
+				o := attempt(t, s.url(user+":"+secret),
+					"--strategy", strategy, "--prefix", "acl:", "--out", dir)
 				o.exits(t, exitEnvironment).says(t, "'"+command+"'").silent(t, "1/1")
 
 				// Without MULTI nothing else can be tried, and the advice names all commands.
@@ -148,8 +152,10 @@ func TestKeysOfSeveralMarkets(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	s.conn.ACLSetUser(t.Context(), "guest", "on", "~mine:*", "&mine:*", "+@all", ">"+secret)
-	args := []string{"run", "--strategy", "lua,fine:queue", "--mix", "3x3", "--markets", "3", "--prefix", "mine:",
-		"--redis", s.url("guest:" + secret)}
+	args := []string{
+		"run", "--strategy", "lua,fine:queue", "--mix", "3x3", "--markets", "3",
+		"--prefix", "mine:", "--redis", s.url("guest:" + secret),
+	}
 	marketsim(t, short(args...)...).exits(t, exitFine).says(t, "keys: under mine:, removed at the end")
 	s.holds(t)
 
@@ -160,7 +166,8 @@ func TestKeysOfSeveralMarkets(t *testing.T) {
 	for _, key := range neighbours {
 		s.conn.HSet(t.Context(), key, "accounts", 1)
 	}
-	marketsim(t, short(args...)...).exits(t, exitEnvironment).says(t, "prefix already holds keys", "--prefix mine:")
+	marketsim(t, short(args...)...).exits(t, exitEnvironment).
+		says(t, "prefix already holds keys", "--prefix mine:")
 	marketsim(t, "clean", "--prefix", "mine:", "--redis", s.url("")).exits(t, exitFine).
 		says(t, " under mine:{2}:\n", " under mine:{3}:\n", " under mine:{1}:\n")
 	s.holds(t, neighbours...)
@@ -212,7 +219,8 @@ func (e external) trading(t testing.TB, prefix string) {
 	t.Helper()
 	eventually(t, "a run under "+prefix, func() bool {
 		funds, err := e.conn.HGet(t.Context(), prefix+"users:1", "funds").Int64()
-		return err == nil && funds > load.DefaultFunds && e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
+		return err == nil && funds > load.DefaultFunds &&
+			e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
 	})
 }
 

@@ -18,7 +18,9 @@ import (
 func (on yourCluster) otherNodeDown(t *testing.T) {
 	conn := testkit.Dial(t, on.Server)
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
-		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m redisconn.Target) bool { return m.Addr == addr })
+		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m redisconn.Target) bool {
+			return m.Addr == addr
+		})
 	})
 
 	replica, err := on.ReplicaOf(t.Context(), down)
@@ -28,10 +30,13 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	testkit.Succeeds(t, err)
 
 	for _, state := range []string{"", "cluster_state:fail"} {
-		eventually(t, state, func() bool { return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state) })
+		eventually(t, state, func() bool {
+			return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state)
+		})
 		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--redis", on.url())...).
 			exits(t, exitEnvironment).
-			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
+			says(t, "a master of the cluster at "+on.Addrs()[0]+
+				" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
 				"is it running, and is this its address?")
 	}
 
@@ -49,6 +54,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 func (on yourCluster) nodeDown(t *testing.T) {
 	named := testkit.Must(on.Master(t.Context(), "any"))(t)
 	testkit.Succeeds(t, on.Redises[named].Kill())
-	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).
+	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).
+		exits(t, exitEnvironment).
 		says(t, "cannot reach Redis", "is it running, and is this its address?")
 }

@@ -37,7 +37,8 @@ func TestUsageOfServers(t *testing.T) {
 		"--backend embedded and --server a=sh: servers of":         "--backend embedded --server a=sh",
 		"--keep leaves one market on a server that outlives":       "--server a=sh --keep",
 	} {
-		marketsim(t, append([]string{"run", "lua"}, strings.Fields(args)...)...).exits(t, exitUsage).says(t, says)
+		marketsim(t, append([]string{"run", "lua"}, strings.Fields(args)...)...).
+			exits(t, exitUsage).says(t, says)
 	}
 
 	marketsim(t, "sweep", "lua", "--axis", "hot=1", "--server", "a=sh").exits(t, exitUsage).
@@ -57,10 +58,11 @@ func TestServersAreCompared(t *testing.T) {
 	testkit.Succeeds(t, os.WriteFile(lru, []byte(script), 0o700))
 
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, "compare", "fine", "lua", "--mix", "1x1", "--duration", "20ms", "--warmup", "0s", "--trials", "8",
+	o := marketsim(t, "compare", "fine", "lua", "--mix", "1x1",
+		"--duration", "20ms", "--warmup", "0s", "--trials", "8",
 		"--server", "plain="+redis, "--server", "lru="+lru, "--out", dir).exits(t, exitFine)
-	o.says(t, "8 rounds of 6 rows", "server plain: private ", "server lru: private ", "fine on lru", "lua on plain",
-		"fine on plain, the same again", "Configuration of lru: ")
+	o.says(t, "8 rounds of 6 rows", "server plain: private ", "server lru: private ",
+		"fine on lru", "lua on plain", "fine on plain, the same again", "Configuration of lru: ")
 
 	run := parse(t, read(t, filepath.Join(dir, runFile)))
 	rows := map[string]int{}
@@ -71,7 +73,8 @@ func TestServersAreCompared(t *testing.T) {
 		t.Errorf("rows %v of %d", rows, len(run.Rows))
 	}
 	named := run.Manifest.Servers
-	if len(named) != 2 || named[0].Name != "plain" || named[1].Config["maxmemory-policy"] != "allkeys-lru" {
+	if len(named) != 2 || named[0].Name != "plain" ||
+		named[1].Config["maxmemory-policy"] != "allkeys-lru" {
 		t.Errorf("servers %+v", named)
 	}
 	if !strings.Contains(run.Manifest.Command, "--server plain="+redis+" --server lru="+lru) {
@@ -88,7 +91,8 @@ func TestServersAreCompared(t *testing.T) {
 	lines := marketsim(t, "report", dir, "--format", "gobench").exits(t, exitFine).stdout
 	ofLRU := 0
 	for reader := benchfmt.NewReader(bytes.NewBufferString(lines), "run"); reader.Scan(); {
-		if r, is := reader.Result().(*benchfmt.Result); is && strings.Contains(string(r.Name), "/server=lru") {
+		r, is := reader.Result().(*benchfmt.Result)
+		if is && strings.Contains(string(r.Name), "/server=lru") {
 			ofLRU++
 		}
 	}
@@ -101,7 +105,8 @@ func TestServersAreCompared(t *testing.T) {
 func TestRowsGoToTheirServer(t *testing.T) {
 	on := &running{locks: new(servers.Locks)}
 	for _, name := range []string{"a", "b"} {
-		server := backend.NewServer(backend.OriginLocal, redisconn.Target{Network: "tcp", Addr: name + ":1"}, name, nil)
+		server := backend.NewServer(backend.OriginLocal,
+			redisconn.Target{Network: "tcp", Addr: name + ":1"}, name, nil)
 		on.markets = append(on.markets, marketServer{name: name, Server: server})
 	}
 	for _, m := range on.markets {

@@ -38,7 +38,8 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 func onTerminal(t *testing.T, columns uint16, env string, args ...string) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
-	testkit.Succeeds(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+	testkit.Succeeds(t, unix.IoctlSetWinsize(
+		int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
@@ -57,7 +58,9 @@ func onTerminal(t *testing.T, columns uint16, env string, args ...string) string
 // there is.
 func TestColorOnATerminal(t *testing.T) {
 	t.Parallel()
-	if shown := onTerminal(t, 0, "NO_COLOR=", "report", storedRun(t)); !strings.Contains(shown, "\x1b[32m") {
+	if shown := onTerminal(
+		t, 0, "NO_COLOR=", "report", storedRun(t),
+	); !strings.Contains(shown, "\x1b[32m") {
 		t.Errorf("no color on a terminal:\n%q", shown)
 	}
 
@@ -67,7 +70,8 @@ func TestColorOnATerminal(t *testing.T) {
 			widest = max(widest, utf8.RuneCountInString(strings.TrimSpace(line)))
 		}
 		if strings.Contains(shown, "\x1b[") || widest > want || widest < want*3/4 {
-			t.Errorf("color in spite of NO_COLOR, or the widest line of %d columns has %d:\n%q", columns, widest, shown)
+			t.Errorf("color in spite of NO_COLOR, or the widest line of %d columns has %d:\n%q",
+				columns, widest, shown)
 		}
 	}
 }
@@ -104,7 +108,8 @@ func TestProgressOnATerminal(t *testing.T) {
 // which nobody wants color.
 func TestDumbTerminal(t *testing.T) {
 	t.Parallel()
-	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
+	args := strings.Fields(
+		"run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
 	for _, env := range []string{"TERM=dumb", "NO_COLOR=1"} {
 		shown := onTerminal(t, 80, env, args...)
 		if strings.Contains(shown, "\x1b") {
@@ -131,7 +136,8 @@ func TestQuiet(t *testing.T) {
 			if strings.HasPrefix(command, "faults") {
 				testkit.Local(t) // skips without a server
 			}
-			if o := marketsim(t, strings.Fields(command)...).exits(t, exitFine); o.stderr != "" || o.stdout == "" {
+			o := marketsim(t, strings.Fields(command)...).exits(t, exitFine)
+			if o.stderr != "" || o.stdout == "" {
 				t.Errorf("beside the result it prints %q", o.stderr)
 			}
 		})
@@ -145,7 +151,9 @@ func TestNowhereToWrite(t *testing.T) {
 		testkit.Require(t, "/dev/full", err.Error())
 	}
 	defer full.Close()
-	for _, args := range []string{"--help", "run --help", "help run", "--version", "list", "completion bash"} {
+	for _, args := range []string{
+		"--help", "run --help", "help run", "--version", "list", "completion bash",
+	} {
 		err := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, io.Discard)
 		if code := exitCode(err); code != exitEnvironment || !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%s: exit code %d, %v", args, code, err)

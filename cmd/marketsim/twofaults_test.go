@@ -38,24 +38,30 @@ const notRun = "not run yet"
 // -update those are made that have not been, or whose schemes MARKETSIM_EXPLORE names.
 func TestTwoFaults(t *testing.T) {
 	t.Parallel()
-	withOne := testkit.Must(loadOnly[*findings.Explorations](filepath.Split("../../results/explored/explored.json")))(t)
+	withOne := testkit.Must(loadOnly[*findings.Explorations](
+		filepath.Split("../../results/explored/explored.json"),
+	))(t)
 	s := twoFaults{
 		path:   twoFaultsPath,
 		within: *withinEach,
 		search: func(words []string) ([]findings.Exploration, error) { return inProcess(t, words) },
 	}
 	if *update {
-		testkit.Succeeds(t, s.update(withOne.Searches, strings.Split(os.Getenv("MARKETSIM_EXPLORE"), ",")))
+		testkit.Succeeds(t,
+			s.update(withOne.Searches, strings.Split(os.Getenv("MARKETSIM_EXPLORE"), ",")))
 	}
 
 	stored := testkit.Must(s.read())(t)
-	if got, want := named(stored.Searches), named(unharmed(withOne.Searches)); !slices.Equal(got, want) {
-		t.Errorf("stored are %q, and nothing is found with one fault in %q: go generate ./results", got, want)
+	got, want := named(stored.Searches), named(unharmed(withOne.Searches))
+	if !slices.Equal(got, want) {
+		t.Errorf("stored are %q, and nothing is found with one fault in %q: go generate ./results",
+			got, want)
 	}
 	again := 0
 	for _, e := range stored.Searches {
 		const few = 500 // schedules
-		if e.Why != "" || e.Stopped != "" || e.Schedules > few || again > 0 && os.Getenv("MARKETSIM_EXPLORE") == "" {
+		if e.Why != "" || e.Stopped != "" || e.Schedules > few ||
+			again > 0 && os.Getenv("MARKETSIM_EXPLORE") == "" {
 			continue
 		}
 		again++
@@ -99,7 +105,9 @@ func TestTwoFaultsEndInTime(t *testing.T) {
 	}
 	s.left = func(time.Time) time.Duration { return s.within }
 
-	for _, want := range []string{"long: " + notRun + ", short: , middle: ", "long: , short: , middle: "} {
+	for _, want := range []string{
+		"long: " + notRun + ", short: , middle: ", "long: , short: , middle: ",
+	} {
 		testkit.Succeeds(t, s.update(withOne, nil))
 		var got []string
 		for _, e := range testkit.Must(s.read())(t).Searches {
@@ -157,7 +165,8 @@ func (s *twoFaults) read() (*findings.Explorations, error) {
 // words are those of the command that makes a search.
 func (s *twoFaults) words(e findings.Exploration, within time.Duration) []string {
 	return []string{
-		"explore", "--faults", "2", "--format", asJSON, "--within", within.String(), "--program", e.Program, e.Scheme,
+		"explore", "--faults", "2", "--format", asJSON,
+		"--within", within.String(), "--program", e.Program, e.Scheme,
 	}
 }
 
@@ -192,7 +201,9 @@ func (s *twoFaults) update(withOne []findings.Exploration, again []string) error
 	for _, scheme := range slices.Compact(schemes) { // stored scheme by scheme
 		searches := perScheme[scheme]
 		// What takes few schedules with one fault takes the fewest with two.
-		slices.SortStableFunc(searches, func(a, b int) int { return cmp.Compare(wanted[a].Schedules, wanted[b].Schedules) })
+		slices.SortStableFunc(searches, func(a, b int) int {
+			return cmp.Compare(wanted[a].Schedules, wanted[b].Schedules)
+		})
 		running.Go(func() error { return s.scheme(res, searches) })
 	}
 	return running.Wait()
@@ -229,4 +240,6 @@ func (s *twoFaults) scheme(res *findings.Explorations, searches []int) error {
 	return nil
 }
 
-func (s *twoFaults) store(res *findings.Explorations) error { return store(s.path, true, res.Write) }
+func (s *twoFaults) store(res *findings.Explorations) error {
+	return store(s.path, true, res.Write)
+}

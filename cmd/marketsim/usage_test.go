@@ -29,8 +29,12 @@ func TestUsageErrors(t *testing.T) {
 	below := filepath.Join(file, "below") // cannot be made, not even by root
 	run, url := storedRun(t), "redis://"+refusedAddr(t)
 
-	with := func(args ...string) []string { return append([]string{"run", "--strategy", "fine"}, args...) }
-	sweep := func(args ...string) []string { return append([]string{"sweep", "--strategy", "fine,lua"}, args...) }
+	with := func(args ...string) []string {
+		return append([]string{"run", "--strategy", "fine"}, args...)
+	}
+	sweep := func(args ...string) []string {
+		return append([]string{"sweep", "--strategy", "fine,lua"}, args...)
+	}
 	fenced := strings.Join(catalogue.Full().FencedLocks(), ", ")
 
 	for _, c := range []struct {
@@ -52,10 +56,13 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "wathc"}, `did you mean "watch"?`},
 		{[]string{"run", "fine,"}, `unknown strategy ""`},
 		{[]string{"run", "fine", "--strategy", "set-px"}, "write fine:set-px"},
-		{[]string{"run", "set-px"}, "set-px is a lock, and a strategy says what it locks: write fine:set-px"},
-		{[]string{"run", "redis-py"}, "fine:set-px:lost-reply=kept (redis-py Lock); 'marketsim list redis-py' tells more"},
+		{[]string{"run", "set-px"},
+			"set-px is a lock, and a strategy says what it locks: write fine:set-px"},
+		{[]string{"run", "redis-py"},
+			"fine:set-px:lost-reply=kept (redis-py Lock); 'marketsim list redis-py' tells more"},
 		{[]string{"run", "fine:redis-py"}, "scheme: set-px:lost-reply=kept (redis-py Lock)"},
-		{[]string{"explore", "pause"}, "pause is a scenario: give it as in marketsim faults --scenario pause"},
+		{[]string{"explore", "pause"},
+			"pause is a scenario: give it as in marketsim faults --scenario pause"},
 		{[]string{"sweep", "set-px", "--axis", "clients=1,2"}, "write fine:set-px"},
 		{[]string{"run", "--strategy", "wathc"}, `did you mean "watch"?`},
 		{[]string{"run", "--strategy", "fine,fin-wallet"}, `did you mean "fine-wallet"?`},
@@ -65,11 +72,14 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--strategy", "fine:set\x1b[2J"}, `set\x1b[2J`},
 		{[]string{"run", "--strategy", "fine:fencing=on"}, "(" + fenced + "), or fencing=token"},
 		{
-			[]string{"run", "--strategy", "fine:redlock", "--redlock", "redis://a,redis://b,redis://c,redis://d"},
+			[]string{"run", "--strategy", "fine:redlock",
+				"--redlock", "redis://a,redis://b,redis://c,redis://d"},
 			"an odd number of at least 3",
 		},
-		{[]string{"run", "--strategy", "fine:redlock", "--redlock", url + "," + url + "," + url}, "twice"},
-		{[]string{"run", "--strategy", "fine:redlock", "--redlock", "http://a,http://b,http://c"}, "--redlock: "},
+		{[]string{"run", "--strategy", "fine:redlock", "--redlock", url + "," + url + "," + url},
+			"twice"},
+		{[]string{"run", "--strategy", "fine:redlock", "--redlock", "http://a,http://b,http://c"},
+			"--redlock: "},
 		{with("--mix", "5x"), `--mix: mix "5x": want SELLERSxBUYERS, such as 5x1`},
 		{with("--mix", "0x5"), "--mix: "},
 		{with("--mix", "9999x1"), "--mix: "},
@@ -87,9 +97,11 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--strategy", "fine:zookeeper", "--rtt", "1ms"}, "--rtt: "},
 		{with("--markets", "2000"), "--markets: 2000: each needs workers"},
 		{with("--markets", "-1"), "--markets: -1, with places for 1: want 2 or more"},
-		{with("--mix", "5x2", "--markets", "3"), "--mix: 2 buyers for 3 markets: each needs one at least"},
+		{with("--mix", "5x2", "--markets", "3"),
+			"--mix: 2 buyers for 3 markets: each needs one at least"},
 		{with("--markets", "2", "--history", below), "--history: want one market"},
-		{sweep("--axis", "markets=1,2", "--markets", "2"), "--markets and --axis markets=... set the same"},
+		{sweep("--axis", "markets=1,2", "--markets", "2"),
+			"--markets and --axis markets=... set the same"},
 		{sweep("--axis", "markets=1,6"), "fine 5x5 markets=6: mix: 5 buyers for 6 markets"},
 		{
 			with("--rate", "0"),
@@ -103,7 +115,8 @@ func TestUsageErrors(t *testing.T) {
 		{with("--warmup", "-1s"), "--warmup: "},
 		{with("--trials", "5"), "--trials 5: give 1, or 6 to 100000: fewer rounds have no 95% interval"},
 		{with("--trials", "nine"), `--trials "nine": want a whole number, such as 3`},
-		{with("--trials", "99999999999999999999"), `--trials "99999999999999999999": the number is too large`},
+		{with("--trials", "99999999999999999999"),
+			`--trials "99999999999999999999": the number is too large`},
 		{with("--funds", "1.5"), `--funds "1.5": want a whole number, such as 3`},
 		{with("--seed", "-1"), `--seed "-1": want a whole number from 0, such as 3`},
 		{with("--quiet=maybe"), `--quiet "maybe": it stands alone, or is --quiet=true or --quiet=false`},
@@ -118,8 +131,9 @@ func TestUsageErrors(t *testing.T) {
 			`--zookeeper "foo": want host:port, such as 127.0.0.1:2181`,
 		},
 		{[]string{"run", "fine:etcd", "--etcd", "http://foo:1"}, `--etcd "http://foo:1": want host:port`},
-		{with("--redis", "127.0.0.1:7403"), "--redis: invalid Redis URL: it must start with redis://, rediss:// (TLS) or " +
-			"unix://: type redis://127.0.0.1:7403"},
+		{with("--redis", "127.0.0.1:7403"),
+			"--redis: invalid Redis URL: it must start with redis://, rediss:// (TLS) or " +
+				"unix://: type redis://127.0.0.1:7403"},
 		{with("--redis", "bob:SECRET@127.0.0.1:7403"), "unix://: type redis:// in front of it"},
 		{with("--redis", "myserver"), "unix://: type redis:// in front of it"},
 		{with("--redis", "rediss://localhost", "--cert", file), "must be given together"},
@@ -134,12 +148,15 @@ func TestUsageErrors(t *testing.T) {
 		{with("--keep", "--mix", "1x1,5x5", "--redis", url), "one mix and one trial"},
 		{with("--history", below), "--history: "},
 		{with("--out", below), "--out: "},
-		{with("--out", "-", "--format", "json"), "--out: - is no folder: the result is on stdout without it"},
+		{with("--out", "-", "--format", "json"),
+			"--out: - is no folder: the result is on stdout without it"},
 		{with("--out", filepath.Dir(run)), "is there already: name another folder, or give --force"},
-		{with("--format", "pdf"), `--format: unknown format "pdf"; known: text, markdown, csv, json, gobench`},
+		{with("--format", "pdf"),
+			`--format: unknown format "pdf"; known: text, markdown, csv, json, gobench`},
 		{[]string{"reproduce", "--rate", "1k"}, "unknown flag: --rate"},
 		{[]string{"reproduce", "--trials", "3"}, "--trials 3"},
-		{[]string{"compare", "fine"}, "which strategies? give 2 SPECs or more, as in 'marketsim compare watch fine'"},
+		{[]string{"compare", "fine"},
+			"which strategies? give 2 SPECs or more, as in 'marketsim compare watch fine'"},
 		{[]string{"compare", "fine", "fien"}, `did you mean "fine"?`},
 		{
 			[]string{"compare", "fine", "watch", "--trials", "6"},
@@ -173,7 +190,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"report", run, "-o", t.TempDir()}, "-o: "},
 		{[]string{"report", run, "--figure", "thruput"}, `did you mean "throughput"?`},
 		{[]string{"report", run, run, "-o", "x.svg"}, "these are 2: name one of them"},
-		{[]string{"report", run, "--lock", "fine:setnx"}, "--lock: there are no findings and no schedules of fine:setnx"},
+		{[]string{"report", run, "--lock", "fine:setnx"},
+			"--lock: there are no findings and no schedules of fine:setnx"},
 		{[]string{"report", storedFaults, "--lock", "set-px,redsnyc"}, `did you mean "redsync"?`},
 		{[]string{"report", storedFaults, "--lock", "pause"}, "no findings and no schedules of pause"},
 		{[]string{"report", storedFaults, "--lock", "set-px:foo=1"}, `unknown parameter "foo"`},
@@ -185,18 +203,23 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"check", t.TempDir()}, "no history.jsonl in"},
 		{[]string{"check", ""}, "check what? the name of the folder is empty"},
 		{[]string{"check", below, "--timeout", "0s"}, "--timeout 0s: must be positive"},
-		{[]string{"faults", "--scenario", "puase"}, `did you mean "pause"?; 'marketsim list --scenarios'`},
+		{[]string{"faults", "--scenario", "puase"},
+			`did you mean "pause"?; 'marketsim list --scenarios'`},
 		{[]string{"faults", "--lock", "set-px,setxn"}, `did you mean "setnx"?; 'marketsim list'`},
 		{[]string{"faults", "setxn"}, `did you mean "setnx"?; 'marketsim list'`},
-		{[]string{"faults", "--scenario", "set-px"}, "is a lock or a strategy: give it as in marketsim faults set-px"},
-		{[]string{"faults", "pause"}, "pause is a scenario: give it as in marketsim faults --scenario pause"},
+		{[]string{"faults", "--scenario", "set-px"},
+			"is a lock or a strategy: give it as in marketsim faults set-px"},
+		{[]string{"faults", "pause"},
+			"pause is a scenario: give it as in marketsim faults --scenario pause"},
 		{[]string{"faults", "--lock", "Laravel"},
 			"set-px:lost-reply=kept (Laravel Cache::lock); setnx (Laravel Cache::lock without seconds)"},
-		{[]string{"report", storedFaults, "--lock", "redis-py"}, "set-px:lost-reply=kept (redis-py Lock)"},
+		{[]string{"report", storedFaults, "--lock", "redis-py"},
+			"set-px:lost-reply=kept (redis-py Lock)"},
 		{[]string{"faults", "--out", below}, "--out: "},
 		{[]string{"faults", "--redis", url}, "unknown flag: --redis"},
 		{[]string{"list", "setpx"}, `library is named "setpx"; did you mean "set-px"? (see`},
-		{[]string{"list", "zzz"}, `library is named "zzz"; 'marketsim list' shows strategies and locks, `},
+		{[]string{"list", "zzz"},
+			`library is named "zzz"; 'marketsim list' shows strategies and locks, `},
 		{[]string{"list", ""}, `library is named ""`},
 		{[]string{"list", "redis-pyy"}, `did you mean "redis-py"?`},
 		{[]string{"list", "--locks", "--scenarios"}, "--locks and --scenarios exclude each other"},
@@ -216,6 +239,8 @@ func TestUsageErrors(t *testing.T) {
 // A value of REDIS_URL that cannot be used must not stop a run that does not use it.
 func TestForcedBackendIgnoresEnvironment(t *testing.T) {
 	t.Setenv("REDIS_URL", "nonsense")
-	marketsim(t, "run", "--strategy", "fine", "--mix", "1x1").exits(t, exitUsage).says(t, "REDIS_URL: invalid Redis URL")
-	marketsim(t, short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded")...).exits(t, exitFine)
+	marketsim(t, "run", "--strategy", "fine", "--mix", "1x1").exits(t, exitUsage).
+		says(t, "REDIS_URL: invalid Redis URL")
+	marketsim(t, short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded")...).
+		exits(t, exitFine)
 }

@@ -54,9 +54,11 @@ func TestUsageOfVerdicts(t *testing.T) {
 func TestCompareByMetrics(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, short("compare", "lua", "fine", "--mix", "1x1", "--rate", "200", "--slo", "5ms", "--trials", "8",
-		"--metric", "p99,retries/purchase,late", "--backend", "embedded", "--out", dir)...).exits(t, exitFine)
-	unbroken(o).says(t, "8 rounds of 3 rows", "the same again", "Lower is better of p99, retries/purchase and late.")
+	o := marketsim(t, short("compare", "lua", "fine", "--mix", "1x1", "--rate", "200",
+		"--slo", "5ms", "--trials", "8", "--metric", "p99,retries/purchase,late",
+		"--backend", "embedded", "--out", dir)...).exits(t, exitFine)
+	unbroken(o).says(t, "8 rounds of 3 rows", "the same again",
+		"Lower is better of p99, retries/purchase and late.")
 	if strings.Contains(o.stdout, "NaN") || strings.Contains(o.stdout, "Inf") {
 		t.Errorf("a number is none:\n%s", o.stdout)
 	}
@@ -110,7 +112,8 @@ func TestThresholdExits(t *testing.T) {
 	for trial := 1; trial <= 9; trial++ {
 		run.Rows = append(run.Rows, result.Row{
 			Point: point, Trial: trial, Status: stored.Complete, Seconds: 1, Bought: 100,
-			WaitMS: result.Latency{P99: float64(trial), Count: 100}, Audit: result.AuditSummary{Done: true, OK: true},
+			WaitMS: result.Latency{P99: float64(trial), Count: 100},
+			Audit:  result.AuditSummary{Done: true, OK: true},
 		})
 	}
 	run.Manifest.Config.Trials = len(run.Rows)
@@ -121,21 +124,37 @@ func TestThresholdExits(t *testing.T) {
 		code            int
 	}{
 		{threshold: "p99<=9ms", code: exitFine},
-		{threshold: "p99<=1ms", says: "violation: p99<=1ms is broken by lua 1x1: 5 ms (2 ms to 8 ms)", code: exitViolation},
-		{threshold: "p99<=5ms", says: "warning: p99<=5ms is not decided of lua 1x1: 5 ms (2 ms to 8 ms)\n", code: exitFine},
-		{threshold: "p99<=5ms", strict: true, says: "more rounds (--trials) or longer rows", code: exitEnvironment},
+		{
+			threshold: "p99<=1ms",
+			says:      "violation: p99<=1ms is broken by lua 1x1: 5 ms (2 ms to 8 ms)",
+			code:      exitViolation,
+		},
+		{
+			threshold: "p99<=5ms",
+			says:      "warning: p99<=5ms is not decided of lua 1x1: 5 ms (2 ms to 8 ms)\n",
+			code:      exitFine,
+		},
+		{
+			threshold: "p99<=5ms",
+			strict:    true,
+			says:      "more rounds (--trials) or longer rows",
+			code:      exitEnvironment,
+		},
 		{threshold: "p99<=1ms", strict: true, says: "is broken by", code: exitViolation},
 	} {
 		var stderr strings.Builder
-		run.Manifest.Config.Thresholds = []runs.Threshold{testkit.Must(runs.ParseThreshold(c.threshold))(t)}
+		run.Manifest.Config.Thresholds = []runs.Threshold{
+			testkit.Must(runs.ParseThreshold(c.threshold))(t),
+		}
 		broken, undecided := (&program{stderr: &stderr}).checkThresholds(run, c.strict)
 		err := errors.Join(broken, undecided)
 		if err != nil {
 			stderr.WriteString(err.Error())
 		}
-		if exitCode(err) != c.code || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
-			t.Errorf("%s, strict %v: exit code %d and %q, want %d and %q", c.threshold, c.strict, exitCode(err), stderr.String(),
-				c.code, c.says)
+		if exitCode(err) != c.code || !strings.Contains(stderr.String(), c.says) ||
+			c.says == "" && stderr.Len() > 0 {
+			t.Errorf("%s, strict %v: exit code %d and %q, want %d and %q",
+				c.threshold, c.strict, exitCode(err), stderr.String(), c.code, c.says)
 		}
 	}
 }
@@ -184,7 +203,8 @@ func TestVerdictsInJSON(t *testing.T) {
 		}
 	}
 
-	if again := marketsim(t, "report", second, "--format", "json").exits(t, exitFine).stdout; again != text {
+	again := marketsim(t, "report", second, "--format", "json").exits(t, exitFine).stdout
+	if again != text {
 		t.Error("reported again it is another")
 	}
 
@@ -207,12 +227,15 @@ func TestVerdictsInJSON(t *testing.T) {
 func TestRunWithThresholds(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, short("run", "lua", "--mix", "1x1", "--threshold", "p99>=0ms", "--threshold", "purchases/s<=1M",
-		"--backend", "embedded", "--out", dir)...).exits(t, exitFine).says(t, "7 rounds of 1 row", "Thresholds\n", "p99>=0ms")
+	o := marketsim(t, short("run", "lua", "--mix", "1x1",
+		"--threshold", "p99>=0ms", "--threshold", "purchases/s<=1M",
+		"--backend", "embedded", "--out", dir)...).
+		exits(t, exitFine).says(t, "7 rounds of 1 row", "Thresholds\n", "p99>=0ms")
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
 		t.Errorf("report draws\n%s\nand run drew\n%s", again.stdout, o.stdout)
 	}
-	all := parse(t, marketsim(t, "report", dir, "--format", "json").exits(t, exitFine).stdout).Manifest.Config.Thresholds
+	all := parse(t, marketsim(t, "report", dir, "--format", "json").exits(t, exitFine).stdout).
+		Manifest.Config.Thresholds
 	if len(all) != 2 || all[1].String() != "purchases/s<=1000000" {
 		t.Errorf("stored are %v", all)
 	}

@@ -15,7 +15,8 @@ import (
 
 func TestEmbedded(t *testing.T) {
 	s := testkit.Embedded(t)
-	if got := s.Describe(); !strings.Contains(got, "embedded miniredis") || !strings.Contains(got, "not Redis's") {
+	if got := s.Describe(); !strings.Contains(got, "embedded miniredis") ||
+		!strings.Contains(got, "not Redis's") {
 		t.Errorf("described as %q", got)
 	}
 	info, err := s.Info(t.Context())
@@ -45,7 +46,9 @@ func TestKeysExpire(t *testing.T) {
 func TestZREMTouchesWatchers(t *testing.T) {
 	type remove func(ctx context.Context, rdb *redis.Client) error
 	ways := map[string]remove{
-		"plain": func(ctx context.Context, rdb *redis.Client) error { return rdb.ZRem(ctx, "z", "a").Err() },
+		"plain": func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.ZRem(ctx, "z", "a").Err()
+		},
 		"in MULTI": func(ctx context.Context, rdb *redis.Client) error {
 			_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 				p.Set(ctx, "x", 1, 0)
@@ -69,7 +72,9 @@ func TestZREMTouchesWatchers(t *testing.T) {
 
 				err := watcher.Watch(ctx, func(tx *redis.Tx) error {
 					testkit.Succeeds(t, remove(ctx, other.Client))
-					_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, "w", 1, 0).Err() })
+					_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+						return p.Set(ctx, "w", 1, 0).Err()
+					})
 					return err
 				}, "z")
 				if !errors.Is(err, redis.TxFailedErr) {

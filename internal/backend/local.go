@@ -71,6 +71,7 @@ func (l Local) startOn(ctx context.Context, program, port string) (*Server, erro
 func (s *Server) ready(ctx context.Context, pid int) error {
 	err := redisconn.With(ctx, s.Target, func(conn *redisconn.Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
+		// An ACL in Args may forbid INFO: who takes our password then counts as ours.
 		if _, denied := redisconn.Denied(err); denied {
 			return nil
 		}

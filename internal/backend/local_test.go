@@ -22,12 +22,14 @@ func TestLocal(t *testing.T) {
 	conn := testkit.Dial(t, s)
 	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 
-	if got := s.Describe(); !strings.Contains(got, "private /") || !strings.Contains(got, s.Target.Addr) {
+	got := s.Describe()
+	if !strings.Contains(got, "private /") || !strings.Contains(got, s.Target.Addr) {
 		t.Errorf("described as %q", got)
 	}
 
 	info, err := s.Info(t.Context())
-	if err != nil || info.Version == "" || info.Config["appendonly"] != "no" || info.Config["save"] != "" {
+	if err != nil || info.Version == "" ||
+		info.Config["appendonly"] != "no" || info.Config["save"] != "" {
 		t.Errorf("Info says %+v, %v", info, err)
 	}
 
@@ -58,7 +60,8 @@ func TestLocalFails(t *testing.T) {
 
 	t.Setenv("PATH", t.TempDir())
 	_, err = backend.Local{}.Start(t.Context())
-	if !errors.Is(err, process.ErrUnavailable) || !strings.Contains(err.Error(), "redis-server or valkey-server in PATH") {
+	if !errors.Is(err, process.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "redis-server or valkey-server in PATH") {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 

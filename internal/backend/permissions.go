@@ -54,7 +54,8 @@ func (t DryRun) words(key, channel string) []any {
 // user refuses, with the first refusal; nil: it refuses none. Nothing is executed: a
 // server looks at the ACL when a command joins a transaction, and the end of its
 // connection discards this one. To a user who may not open one, all count as refused,
-// because they cannot be tried. c cannot be used afterwards.
+// because they cannot be tried. c cannot be used afterwards. No trial may be DISCARD, RESET or
+// QUIT: a server executes these at once, and the trials behind them, too.
 func RefusedByACL(
 	ctx context.Context, c *redisconn.Conn, trials []DryRun, key, channel string,
 ) (refused []DryRun, first error) {
@@ -77,7 +78,7 @@ func RefusedByACL(
 	_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, "multi") // where EXEC was refused one is open, and this is an error
 		for i, trial := range trials {
-			if name := trial.Command(); name != "multi" && name != "exec" { // which would end this one
+			if name := trial.Command(); name != "multi" && name != "exec" { // EXEC would end this one
 				answers[i] = p.Do(ctx, trial.words(key, channel)...)
 			}
 		}

@@ -44,7 +44,9 @@ func newScripted(t *testing.T, remembered *backend.Scripts) *scripted {
 	s := &scripted{Miniredis: backend.Memory(), remembered: remembered}
 	t.Cleanup(s.Close)
 	s.peer = server.NewPeer(bufio.NewWriter(&s.replies))
-	s.Server().SetPreHook(remembered.Hook(s.Server(), func(cmd string, _ []string) { s.seen = append(s.seen, cmd) }))
+	s.Server().SetPreHook(remembered.Hook(s.Server(), func(cmd string, _ []string) {
+		s.seen = append(s.seen, cmd)
+	}))
 	return s
 }
 
@@ -59,7 +61,8 @@ func (s *scripted) do(free bool, command ...string) string {
 }
 
 func (s *scripted) run(free bool, script, arg string) string {
-	s.Server().Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), []string{"SCRIPT", "LOAD", script})
+	s.Server().Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)),
+		[]string{"SCRIPT", "LOAD", script})
 	if arg == "1" {
 		return s.do(free, "EVAL", script, "3", "a", "b", "z", arg)
 	}
@@ -120,7 +123,8 @@ func TestScriptsAreRunOnce(t *testing.T) {
 		// With other replies each time.
 		{`return redis.call('INCR', KEYS[2])`,
 			[3]string{"EVALSHA INCR INCR", "INCR EVALSHA INCR", "INCR EVALSHA INCR"}},
-		{`math.random() return redis.call('GET', KEYS[1])`, [3]string{"EVALSHA GET", "EVALSHA GET", "EVALSHA GET"}},
+		{`math.random() return redis.call('GET', KEYS[1])`,
+			[3]string{"EVALSHA GET", "EVALSHA GET", "EVALSHA GET"}},
 	} {
 		for i, want := range c.sees {
 			once.run(true, c.script, "x")

@@ -25,7 +25,8 @@ func (f fakeStarter) Start(context.Context) (*backend.Server, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return backend.NewServer(f.name, redisconn.Target{Network: "tcp", Addr: "here:1"}, "a "+string(f.name), nil), nil
+	return backend.NewServer(f.name, redisconn.Target{Network: "tcp", Addr: "here:1"},
+		"a "+string(f.name), nil), nil
 }
 
 // What was chosen is used, or nothing is. Without a choice the URL comes first, and then
@@ -44,17 +45,21 @@ func TestStart(t *testing.T) {
 		is       error
 		says     string // the description, or part of the error
 	}{
-		{"url first", "", &url, []backend.Starter{works}, nil, "the server at redis://bob:xxxxx@there:6379"},
-		{"else the first starter", "", nil, []backend.Starter{works, embedded}, nil, "a local at redis://here:1"},
+		{"url first", "", &url, []backend.Starter{works}, nil,
+			"the server at redis://bob:xxxxx@there:6379"},
+		{"else the first starter", "", nil, []backend.Starter{works, embedded}, nil,
+			"a local at redis://here:1"},
 		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
 			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
-		{"none", "", nil, []backend.Starter{fails}, process.ErrUnavailable, "local: no redis-server in PATH"},
+		{"none", "", nil, []backend.Starter{fails}, process.ErrUnavailable,
+			"local: no redis-server in PATH"},
 		{"forced", backend.OriginEmbedded, &url, []backend.Starter{works, embedded}, nil,
 			"a embedded: its numbers are not Redis's"},
-		{"forced but missing", backend.OriginLocal, nil, []backend.Starter{fails, embedded}, process.ErrUnavailable,
-			"no server could be started"},
+		{"forced but missing", backend.OriginLocal, nil, []backend.Starter{fails, embedded},
+			process.ErrUnavailable, "no server could be started"},
 		{"forced url", backend.OriginURL, &url, []backend.Starter{works}, nil, "there:6379"},
-		{"forced url without one", backend.OriginURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
+		{"forced url without one", backend.OriginURL, nil, []backend.Starter{works},
+			backend.ErrChoice, "--redis"},
 		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice,
 			`"cloud": use one of url, local, embedded`},
 	} {

@@ -34,7 +34,7 @@ func Scalings(run *runs.Run) (all []Scaling) {
 	var several []runs.Group
 	for _, g := range run.Groups() {
 		switch n := mastersOf(g); {
-		case g.Rate > 0:
+		case g.Rate > 0 || n == 0:
 		case n > 1:
 			several = append(several, g)
 		case one[withoutMarkets(g.Point)].Rows == nil:
@@ -99,11 +99,13 @@ func compareMasters(c Comparison, several, one runs.Group, trials int, margin fl
 	return c
 }
 
-// mastersOf is on how many masters the markets of a group lie.
-func mastersOf(g runs.Group) int {
-	most := 1
+// mastersOf is on how many masters the markets of a group lie; 0: no row was measured, which
+// alone would tell.
+func mastersOf(g runs.Group) (most int) {
 	for _, r := range g.Rows {
-		most = max(most, len(r.Masters))
+		if r.Seconds > 0 {
+			most = max(most, 1, len(r.Masters))
+		}
 	}
 	return most
 }

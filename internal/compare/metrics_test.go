@@ -39,7 +39,9 @@ func byMetrics(names []string, ratios ...float64) *runs.Run {
 func find(t *testing.T, run *runs.Run, short string) Comparison {
 	t.Helper()
 	all := Of(run)
-	i := slices.IndexFunc(all, func(c Comparison) bool { return c.Metric.Short == short && c.A == "a" })
+	i := slices.IndexFunc(all, func(c Comparison) bool {
+		return c.Metric.Short == short && c.A == "a"
+	})
 	if i < 0 {
 		t.Fatalf("nothing is compared by %s", short)
 	}
@@ -53,12 +55,15 @@ func TestEachMetricHasItsVerdict(t *testing.T) {
 	for want, times := range map[Conclusion]float64{Lower: 0.5, Higher: 2, NoDifference: 1.01} {
 		run := byMetrics(names, slices.Repeat([]float64{times}, 7)...)
 		p99 := find(t, run, "p99")
-		if p99.Verdict != want || math.Abs(p99.Ratio-times) > 1e-9 || math.Abs(p99.MedianA-4*times) > 1e-9 ||
+		if p99.Verdict != want ||
+			math.Abs(p99.Ratio-times) > 1e-9 || math.Abs(p99.MedianA-4*times) > 1e-9 ||
 			p99.MedianB != 4 || math.Abs(p99.Confidence-(1-0.05/3)) > 1e-12 || p99.Rounds != 7 {
 			t.Errorf("%v times the p99: %+v, want %s", times, p99, want)
 		}
 
-		opposite := map[Conclusion]Conclusion{Lower: Higher, Higher: Lower, NoDifference: NoDifference}[want]
+		opposite := map[Conclusion]Conclusion{
+			Lower: Higher, Higher: Lower, NoDifference: NoDifference,
+		}[want]
 		if back := p99.Reversed(); back.Verdict != opposite || math.Abs(back.Ratio*times-1) > 1e-9 {
 			t.Errorf("reversed it is %+v, want %s", back, opposite)
 		}
@@ -82,7 +87,8 @@ func TestMetricsTakeRounds(t *testing.T) {
 	if n := Intervals(run.Manifest.Config); n != 3 || Fewest(n) != 7 {
 		t.Errorf("%d intervals take %d rounds", n, Fewest(n))
 	}
-	if got := find(t, run, "p99"); got.Verdict != Undecided || got.Reason != "6 rounds give no interval at 98.33%" {
+	if got := find(t, run, "p99"); got.Verdict != Undecided ||
+		got.Reason != "6 rounds give no interval at 98.33%" {
 		t.Errorf("of three metrics: %+v", got)
 	}
 }
@@ -101,10 +107,12 @@ func TestNoRatio(t *testing.T) {
 
 		short := strings.Fields(want)[2]
 		got := find(t, run, short)
-		if got.Verdict != Undecided || got.Reason != want || !math.IsNaN(got.Ratio) || !math.IsNaN(got.Low) {
+		if got.Verdict != Undecided || got.Reason != want ||
+			!math.IsNaN(got.Ratio) || !math.IsNaN(got.Low) {
 			t.Errorf("%+v, want %q", got, want)
 		}
-		if unknown := strings.Contains(want, "known"); math.IsNaN(got.MedianB) != unknown || math.IsInf(got.MedianB, 0) {
+		if unknown := strings.Contains(want, "known"); math.IsNaN(got.MedianB) != unknown ||
+			math.IsInf(got.MedianB, 0) {
 			t.Errorf("%s: the median of b is %v", want, got.MedianB)
 		}
 
@@ -117,7 +125,8 @@ func TestNoRatio(t *testing.T) {
 // TestItselfByMetric: a strategy whose p99 differs from its own leaves the p99 of all
 // undecided, and not their purchases/s.
 func TestItselfByMetric(t *testing.T) {
-	run := byMetrics([]string{runs.PurchasesPerSecond, "wait_ms_p99"}, slices.Repeat([]float64{0.5}, 9)...)
+	run := byMetrics([]string{runs.PurchasesPerSecond, "wait_ms_p99"},
+		slices.Repeat([]float64{0.5}, 9)...)
 	run.Manifest.Config.Points = append(run.Manifest.Config.Points, point("b#2"))
 	for _, r := range run.Rows {
 		if r.Strategy == "b" {
@@ -128,7 +137,8 @@ func TestItselfByMetric(t *testing.T) {
 	}
 
 	const want = "b had a higher p99 than itself at 5x5"
-	if got := find(t, run, "p99"); got.Verdict != Undecided || got.Reason != want || math.IsNaN(got.Low) {
+	if got := find(t, run, "p99"); got.Verdict != Undecided ||
+		got.Reason != want || math.IsNaN(got.Low) {
 		t.Errorf("%+v, want %q", got, want)
 	}
 

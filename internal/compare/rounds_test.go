@@ -80,7 +80,8 @@ func TestWords(t *testing.T) {
 		}
 
 		if !(math.Abs(got.Low-c.low) < 1e-9 && math.Abs(got.High-c.high) < 1e-9) {
-			t.Errorf("%v: the interval is %v to %v, want %v to %v", c.ratios, got.Low, got.High, c.low, c.high)
+			t.Errorf("%v: the interval is %v to %v, want %v to %v",
+				c.ratios, got.Low, got.High, c.low, c.high)
 		}
 	}
 }
@@ -105,7 +106,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		ab, ba := Of(comparison(margin, rates...))[0], Of(comparison(margin, swapped...))[0]
 
 		// The ratio of b to a is the inverse of that of a to b.
-		near := func(x, y float64) bool { return math.IsNaN(x) && math.IsNaN(y) || math.Abs(x*y-1) < 1e-9 }
+		near := func(x, y float64) bool {
+			return math.IsNaN(x) && math.IsNaN(y) || math.Abs(x*y-1) < 1e-9
+		}
 		if ba.Verdict != other[ab.Verdict] || !near(ab.Ratio, ba.Ratio) ||
 			!near(ab.Low, ba.High) || !near(ab.High, ba.Low) {
 			t.Fatalf("%+v\n%+v", ab, ba)
@@ -168,17 +171,20 @@ func TestCutShort(t *testing.T) {
 	run.Status = stored.Interrupted
 
 	got := only(t, run)
-	if got.Verdict != Undecided || got.Reason != "7 of 9 rounds" || got.Rounds != 7 || !(got.Ratio > 1.99) {
+	if got.Verdict != Undecided || got.Reason != "7 of 9 rounds" ||
+		got.Rounds != 7 || !(got.Ratio > 1.99) {
 		t.Errorf("%+v", got)
 	}
 
 	run.Rows[14].Status = stored.Interrupted
-	if again := only(t, run); fmt.Sprint(again.Reason, again.Rounds) != fmt.Sprint(got.Reason, got.Rounds) {
+	again := only(t, run)
+	if fmt.Sprint(again.Reason, again.Rounds) != fmt.Sprint(got.Reason, got.Rounds) {
 		t.Errorf("%+v", again)
 	}
 
 	run.Rows = nil
-	if got := only(t, run); got.Reason != "0 of 9 rounds" || !math.IsNaN(got.Ratio) || !math.IsNaN(got.MedianA) {
+	if got := only(t, run); got.Reason != "0 of 9 rounds" ||
+		!math.IsNaN(got.Ratio) || !math.IsNaN(got.MedianA) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -192,7 +198,8 @@ func TestUnfitRows(t *testing.T) {
 	} {
 		run := comparison(0.05, times(2, 2, 2, 2, 2, 2)...)
 		spoil(&run.Rows[5])
-		if got := only(t, run); got.Verdict != Undecided || !strings.HasPrefix(got.Reason, want) || !math.IsNaN(got.Ratio) {
+		if got := only(t, run); got.Verdict != Undecided ||
+			!strings.HasPrefix(got.Reason, want) || !math.IsNaN(got.Ratio) {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
@@ -204,8 +211,14 @@ func TestDisturbed(t *testing.T) {
 	for disturbed, want := range map[int]Comparison{
 		0: {Verdict: NoDifference, Rounds: 9},
 		3: {Verdict: Slower, Rounds: 6},
-		4: {Verdict: Undecided, Rounds: 5, Reason: "other processes took 43% of this machine's time in 4 of 9 rounds"},
-		9: {Verdict: Undecided, Reason: "other processes took 43% of this machine's time in 9 of 9 rounds"},
+		4: {
+			Verdict: Undecided, Rounds: 5,
+			Reason: "other processes took 43% of this machine's time in 4 of 9 rounds",
+		},
+		9: {
+			Verdict: Undecided,
+			Reason:  "other processes took 43% of this machine's time in 9 of 9 rounds",
+		},
 	} {
 		// Undisturbed, the interval is 0.8 to 1.2: a margin of 0.5 makes that no difference.
 		run := comparison(0.5, times(0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 1.2, 1.2, 1.2)...)
@@ -222,8 +235,10 @@ func TestDisturbed(t *testing.T) {
 			run.Rows[i].Warn(result.Busy, 0.19, "") // which every round bears
 		}
 
-		if got := only(t, run); got.Verdict != want.Verdict || got.Rounds != want.Rounds || got.Reason != want.Reason {
-			t.Errorf("%d of 9 rounds disturbed: %s of %d rounds: %s", disturbed, got.Verdict, got.Rounds, got.Reason)
+		if got := only(t, run); got.Verdict != want.Verdict ||
+			got.Rounds != want.Rounds || got.Reason != want.Reason {
+			t.Errorf("%d of 9 rounds disturbed: %s of %d rounds: %s",
+				disturbed, got.Verdict, got.Rounds, got.Reason)
 		}
 	}
 }
@@ -260,7 +275,8 @@ func TestItself(t *testing.T) {
 
 		all := Of(run)
 		doubted := strings.HasSuffix(all[0].Reason, "than itself at 5x5")
-		if len(all) != 2 || all[0].Verdict != c.want || doubted != (c.again != 1) || math.IsNaN(all[0].Low) {
+		if len(all) != 2 || all[0].Verdict != c.want ||
+			doubted != (c.again != 1) || math.IsNaN(all[0].Low) {
 			t.Errorf("%v times itself: %+v", c.again, all)
 		}
 

@@ -16,7 +16,8 @@ func held(t *testing.T, ratios []float64, thresholds ...string) *runs.Run {
 	run := byMetrics(nil, ratios...)
 	run.Manifest.Config.Margin = nil
 	for _, text := range thresholds {
-		run.Manifest.Config.Thresholds = append(run.Manifest.Config.Thresholds, testkit.Must(runs.ParseThreshold(text))(t))
+		run.Manifest.Config.Thresholds = append(run.Manifest.Config.Thresholds,
+			testkit.Must(runs.ParseThreshold(text))(t))
 	}
 	return run
 }
@@ -73,7 +74,8 @@ func TestThresholdsTogether(t *testing.T) {
 		t.Errorf("%d checks take %d rounds, want 5 and 8", n, Fewest(n))
 	}
 	for _, c := range CheckThresholds(run) {
-		if c.Standing != NotDecided || c.Reason != "6 rounds give no interval at 99%" || strings.Contains(c.Strategy, "#") {
+		if c.Standing != NotDecided || c.Reason != "6 rounds give no interval at 99%" ||
+			strings.Contains(c.Strategy, "#") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -122,7 +124,8 @@ func TestThresholdsOfDoubt(t *testing.T) {
 	}
 
 	all := CheckThresholds(run)
-	if len(all) != 3 || all[0].Standing != NotDecided || all[0].Reason != "b had a higher p99 than itself at 5x5" {
+	if len(all) != 3 || all[0].Standing != NotDecided ||
+		all[0].Reason != "b had a higher p99 than itself at 5x5" {
 		t.Errorf("%+v", all)
 	}
 

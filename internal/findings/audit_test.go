@@ -33,7 +33,9 @@ func sold() market.Snapshot {
 }
 
 // audit puts a market of three accounts on a server, and audits it.
-func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Ledger) market.AuditResult {
+func audit(
+	t *testing.T, server *backend.Server, s market.Snapshot, l *market.Ledger,
+) market.AuditResult {
 	rdb, keys := testkit.Dial(t, server).Client, testkit.Keys(t)
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for user, coins := range s.Funds {
@@ -53,7 +55,8 @@ func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Le
 		t.Fatal(err)
 	}
 
-	result := testkit.Must(market.Audit(t.Context(), rdb, keys, market.Opening{Accounts: 3, Funds: 100}, l))(t)
+	result := testkit.Must(market.Audit(t.Context(), rdb, keys,
+		market.Opening{Accounts: 3, Funds: 100}, l))(t)
 	return result
 }
 
@@ -68,11 +71,19 @@ func TestAudited(t *testing.T) {
 		change func(market.Snapshot)
 		want   verify.Harm
 	}{
-		"nothing":      {told, func(market.Snapshot) {}, verify.NoHarm},
-		"two owners":   {told, func(s market.Snapshot) { s.Inventory[other][1] = true }, verify.SoldTwice},
-		"still listed": {told, func(s market.Snapshot) { s.Listings[market.Member(1, seller)] = 40 }, verify.SoldTwice},
-		"nowhere":      {told, func(s market.Snapshot) { delete(s.Inventory[buyer], 1) }, verify.ItemLost},
-		"never minted": {told, func(s market.Snapshot) { s.Inventory[other][5000] = true }, verify.Unexplained},
+		"nothing": {told, func(market.Snapshot) {}, verify.NoHarm},
+		"two owners": {told, func(s market.Snapshot) {
+			s.Inventory[other][1] = true
+		}, verify.SoldTwice},
+		"still listed": {told, func(s market.Snapshot) {
+			s.Listings[market.Member(1, seller)] = 40
+		}, verify.SoldTwice},
+		"nowhere": {told, func(s market.Snapshot) {
+			delete(s.Inventory[buyer], 1)
+		}, verify.ItemLost},
+		"never minted": {told, func(s market.Snapshot) {
+			s.Inventory[other][5000] = true
+		}, verify.Unexplained},
 		"told no": {untold, func(s market.Snapshot) {
 			s.Funds[seller], s.Funds[buyer] = 100, 100
 		}, verify.ToldNo},

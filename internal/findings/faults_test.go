@@ -19,12 +19,15 @@ func small() *findings.FaultTable {
 		Schema: findings.FaultSchema, Status: stored.Complete, Manifest: findings.FaultManifest{
 			Version: "v1", Server: "redis", Libraries: map[string]string{"a.org/lock": "v1.0.0"},
 		},
-		Scenarios: []findings.ScenarioInfo{{"pause", "it pauses", "exclusive"}}, Subjects: []string{"watch", "set-px"},
+		Scenarios: []findings.ScenarioInfo{{"pause", "it pauses", "exclusive"}},
+		Subjects:  []string{"watch", "set-px"},
 		Findings: []findings.Finding{
 			{
 				Scenario: "pause", Subject: "watch", Verdict: verify.StuckForTTL, Harm: verify.NoHarm,
 				KeptOut: verify.LeaseRanOut, Why: "refused"},
-			{Scenario: "pause", Subject: "set-px", Verdict: "sold twice", Why: "both paid", Broken: "exclusive"},
+			{
+				Scenario: "pause", Subject: "set-px", Verdict: "sold twice", Why: "both paid",
+				Broken: "exclusive"},
 		},
 	}
 }
@@ -50,7 +53,9 @@ func TestDamagedResultIsRefused(t *testing.T) {
 		{"schema 2; this marketsim reads schema 1", func(r *findings.FaultTable) { r.Schema = 2 }},
 		{`unknown status "done"`, func(r *findings.FaultTable) { r.Status = "done" }},
 		{`unknown verdict "fine"`, func(r *findings.FaultTable) { r.Findings[0].Verdict = "fine" }},
-		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].Verdict = verify.Safe }},
+		{"do not go with the verdict", func(r *findings.FaultTable) {
+			r.Findings[0].Verdict = verify.Safe
+		}},
 		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].Harm = "fire" }},
 		{"do not go with the verdict", func(r *findings.FaultTable) { r.Findings[0].KeptOut = "" }},
 		{"was stopped in a result that says it is complete", func(r *findings.FaultTable) {
@@ -75,8 +80,12 @@ func TestDamagedResultIsRefused(t *testing.T) {
 	var whole bytes.Buffer
 	testkit.Succeeds(t, small().Write(&whole))
 	for name, text := range map[string]string{
-		"unknown": strings.Replace(whole.String(), `"harm"`, `"hazm"`, 1), "later": `{"later":1,"schema":2}`,
-		"truncated": whole.String()[:whole.Len()/2], "trailing": whole.String() + "{}", "empty": "", "a list": "[]",
+		"unknown":   strings.Replace(whole.String(), `"harm"`, `"hazm"`, 1),
+		"later":     `{"later":1,"schema":2}`,
+		"truncated": whole.String()[:whole.Len()/2],
+		"trailing":  whole.String() + "{}",
+		"empty":     "",
+		"a list":    "[]",
 	} {
 		_, err := findings.ReadFaultTable(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read faults: ") {
@@ -90,12 +99,16 @@ func TestDamagedResultIsRefused(t *testing.T) {
 func TestKeptAndRestored(t *testing.T) {
 	fresh := func() *findings.FaultTable { // two scenarios, of which the table has one
 		r := small()
-		r.Manifest = findings.FaultManifest{Version: "v2", Libraries: map[string]string{"a.org/lock": "v1.2.0"}}
+		r.Manifest = findings.FaultManifest{
+			Version: "v2", Libraries: map[string]string{"a.org/lock": "v1.2.0"},
+		}
 		r.Scenarios = append(r.Scenarios, findings.ScenarioInfo{Name: "cut"})
 		r.Findings = nil
 		for _, sc := range []string{"pause", "cut"} {
 			for _, s := range []string{"watch", "set-px"} {
-				r.Findings = append(r.Findings, findings.Finding{Scenario: sc, Subject: s, Verdict: verify.Stopped, Why: "not yet"})
+				r.Findings = append(r.Findings, findings.Finding{
+					Scenario: sc, Subject: s, Verdict: verify.Stopped, Why: "not yet",
+				})
 			}
 		}
 		return r
@@ -110,7 +123,9 @@ func TestKeptAndRestored(t *testing.T) {
 	marked := sound()
 	marked.Findings[1].Kept = "no etcd"
 	lacking := sound()
-	lacking.Findings[0] = findings.Finding{Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable}
+	lacking.Findings[0] = findings.Finding{
+		Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable,
+	}
 
 	for _, c := range []struct {
 		name                string

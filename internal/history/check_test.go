@@ -169,14 +169,17 @@ func TestSalesUnderWay(t *testing.T) {
 // later makes up for it. Its coins are right at the end, and they were not in between.
 func TestOverdrawnForAWhile(t *testing.T) {
 	earned := by(priced(sold(300, 301, 7, Applied), 90), 6)
-	h := hand(append(twoFor(80, Applied, Applied), by(priced(listed(250, 251, Applied), 90), 6), earned)...).
+	h := hand(append(
+		twoFor(80, Applied, Applied), by(priced(listed(250, 251, Applied), 90), 6), earned,
+	)...).
 		finds18().lies(of(7)).paid(160)
 	h.holds(6, 100-160+90).holds(7, 100-90)
 	v := Check(t.Context(), h)
 	if p := v.Part("accounts"); p.Answer != Linearizable {
 		t.Errorf("at the end: %+v", p)
 	}
-	if p := v.Part("payments"); p.Answer != Violated || !strings.Contains(p.Stories[0], "account 6: holds 100 coins") ||
+	if p := v.Part("payments"); p.Answer != Violated ||
+		!strings.Contains(p.Stories[0], "account 6: holds 100 coins") ||
 		!strings.HasSuffix(p.Stories[0], "spent coins that it did not have") {
 		t.Errorf("in between: %+v", p)
 	}
@@ -194,7 +197,9 @@ func TestSeveralWays(t *testing.T) {
 		listed(120, 121, Unknown), priced(listed(122, 123, Unknown), 90),
 		sold(203, 204, 6, Unknown), priced(sold(205, 206, 6, Unknown), 90),
 	).lies(of(6)).paid(90))
-	for name, want := range map[string]Answer{"items": Linearizable, "accounts": Undecided, "payments": Undecided} {
+	for name, want := range map[string]Answer{
+		"items": Linearizable, "accounts": Undecided, "payments": Undecided,
+	} {
 		if p := v.Part(name); p.Answer != want {
 			t.Errorf("%+v, want %s", p, want)
 		}

@@ -117,8 +117,9 @@ func (o *Op) do(r *marketstore.Reference) error {
 		_, err := r.List(context.Background(), listing)
 		return err
 	}
-	_, err := r.Purchase(context.Background(), market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer,
-		Price: o.Price})
+	_, err := r.Purchase(context.Background(), market.Order{
+		Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price,
+	})
 	return err
 }
 
@@ -148,7 +149,8 @@ func (o oracle) ordered(w world, ops []Op) bool {
 			continue // that one came first
 		}
 
-		if after, ok := o.happens(w, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
+		if after, ok := o.happens(w, x); ok &&
+			o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
 			return true
 		}
 	}
@@ -156,7 +158,8 @@ func (o oracle) ordered(w world, ops []Op) bool {
 }
 
 func (o oracle) ended(w world) bool {
-	return o.account != 0 || len(o.final) == 1 && o.final[0] == w.item || len(o.final) == 0 && w.item == location{}
+	return o.account != 0 || len(o.final) == 1 && o.final[0] == w.item ||
+		len(o.final) == 0 && w.item == location{}
 }
 
 // happens is the world after an operation whose client was told what it was told.

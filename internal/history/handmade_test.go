@@ -100,7 +100,8 @@ var hands = []struct {
 }{
 	{"sold once", hand(up, sale).lies(of(6)).paid(40), "", ""},
 	{"sold twice",
-		hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
+		hand(up, sale, sold(203, 206, 7, Applied)).lies(of(6)).paid(40).holds(1, 180).holds(7, 60),
+		"items",
 		"item 17: minted for 1 (0.000000-0.000000 s), listed by 1 for 40 coins (0.120000-0.121000 s), " +
 			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), " +
 			"sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
@@ -118,10 +119,11 @@ var hands = []struct {
 			"listed by 1 for 40 coins: sold twice"},
 	{"came from nowhere", hand().lies(of(3)), "items",
 		"in the end it lies in the inventory of 3: nothing brought it there"},
-	{"refused as not listed when it was", hand(up, refused(sale, "not_listed")).lies(offered(40)), "items",
+	{"refused as not listed when it was",
+		hand(up, refused(sale, "not_listed")).lies(offered(40)), "items",
 		"refused to a buyer as not listed by 1 (0.203000-0.204000 s): refused, though"},
-	{"refused as not owned when it was, and listed later", hand(refused(up, "not_owned"), listed(300, 301, Applied)).
-		lies(offered(40)), "items",
+	{"refused as not owned when it was, and listed later",
+		hand(refused(up, "not_owned"), listed(300, 301, Applied)).lies(offered(40)), "items",
 		"item 17: minted for 1 (0.000000-0.000000 s), " +
 			"refused to 1 as not owned (0.120000-0.121000 s): refused, though"},
 	{"refused under contention",
@@ -156,11 +158,15 @@ var hands = []struct {
 		"item 0: in the end it lies in the inventory of 2: nothing brought it there"},
 	{"the largest item", hand().finds(math.MaxInt64, 2), "items",
 		"item 9223372036854775807: in the end"},
-	{"a batch minted twice", hand(Op{Worker: 2, Kind: Mint, Start: 5, End: 6, Item: 1, Seller: 1, Outcome: Applied}),
+	{"a batch minted twice",
+		hand(Op{Worker: 2, Kind: Mint, Start: 5, End: 6, Item: 1, Seller: 1, Outcome: Applied}),
 		"items", "minted for 1 (0.000000-0.000000 s), minted for 1 (0.000000-0.000000 s): minted twice"},
-	{"bought for more than it had", hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140), "payments",
-		"account 6: holds 100 coins, item 17 bought for 140 coins (0.203000-0.204000 s): spent coins that it did not have"},
-	{"bought for more than it had, one reply lost", hand(twoFor(80, Applied, Unknown)...).lies(of(6)).finds18().paid(160),
+	{"bought for more than it had",
+		hand(priced(up, 140), priced(sale, 140)).lies(of(6)).paid(140),
+		"payments", "account 6: holds 100 coins, item 17 bought for 140 coins (0.203000-0.204000 s): " +
+			"spent coins that it did not have"},
+	{"bought for more than it had, one reply lost",
+		hand(twoFor(80, Applied, Unknown)...).lies(of(6)).finds18().paid(160),
 		"payments", "account 6: holds 100 coins, item 17 bought for 80 coins (0.203000-0.204000 s), " +
 			"item 18 bought for 80 coins (from 0.203000 s on): spent coins that it did not have"},
 	{"bought for more than it had, both replies lost",
@@ -169,8 +175,9 @@ var hands = []struct {
 	{"refused with exactly enough",
 		hand(priced(up, 100), refused(priced(sale, 100), "insufficient_funds")).lies(offered(100)),
 		"payments", "item 17 for 100 coins refused as too dear (0.203000-0.204000 s): refused, though"},
-	{"refused with a coin less than it cost", hand(priced(up, 101), refused(priced(sale, 101), "insufficient_funds")).
-		lies(offered(101)), "", ""},
+	{"refused with a coin less than it cost",
+		hand(priced(up, 101), refused(priced(sale, 101), "insufficient_funds")).lies(offered(101)),
+		"", ""},
 }
 
 // twoFor are purchases of items 17 and 18 by 6, for these numbers of coins.

@@ -68,7 +68,8 @@ func (s *schedule) polls(c *client) bool {
 
 // options are the choices at this point; without any, time has to pass. The first is that the
 // client that was chosen last goes on, if it can. The search compares them, and their order,
-// when a schedule comes to the point again: chance must not decide either.
+// when a schedule comes to the point again: chance must not decide either. The search goes on
+// with the first and counts no cost for it: that must be no fault and no preemption.
 func (s *schedule) options() (options []search.Choice) {
 	canGoOn := func(c *client) bool { return s.canGoOn(c) && !s.polls(c) }
 	lastGoesOn := s.running >= 0 && canGoOn(s.clients[s.running])
@@ -81,6 +82,8 @@ func (s *schedule) options() (options []search.Choice) {
 		}
 		preempts := lastGoesOn && i != s.running
 		options = append(options, search.Choice{What: search.Deliver, N: i, Preempt: preempts})
+		// Faults count no preemption: who gets the turn by one may be struck only at what it
+		// does next.
 		if !preempts {
 			options = append(options, s.faults(c)...)
 		}

@@ -25,12 +25,17 @@ type cause struct {
 
 // causeOf is the cause of a harm of a schedule.
 func causeOf(harm verify.Harm, steps []search.Choice) cause {
+	struck := slices.DeleteFunc(slices.Clone(steps), func(c search.Choice) bool {
+		return !c.IsFault()
+	})
+	return causeStruck(harm, search.Words(struck))
+}
+
+// causeStruck is the cause of a harm of a schedule with these faults.
+func causeStruck(harm verify.Harm, struck []string) cause {
 	c := cause{harm: harm}
 	if harm == verify.LockedOut {
-		struck := slices.DeleteFunc(slices.Clone(steps), func(c search.Choice) bool {
-			return !c.IsFault()
-		})
-		c.breaks = keptOutBreaks(search.Words(struck))
+		c.breaks = keptOutBreaks(struck)
 	}
 	return c
 }
@@ -97,10 +102,10 @@ func (w *world) Play(choose search.Chooser) (played search.Played, err error) {
 	return played, err
 }
 
-// confirm reports whether a harm counts, which steps did: at once where its cause has been
-// confirmed in this world. An outlived lease is no accusation, and needs none. What was refuted
-// is tried again when another schedule shows it. When the time is over nothing is played again:
-// each world would have to wait for all others to do so.
+// confirm reports whether a harm that these steps have done counts: at once where its cause has
+// been confirmed in this world. An outlived lease is no accusation: it counts without being
+// confirmed. What was refuted is tried again when another schedule shows it. When the time is
+// over nothing is played again: a world that plays alone has to wait for all others.
 func (w *world) confirm(harm verify.Harm, steps []search.Choice) bool {
 	of := causeOf(harm, steps)
 	if harm == verify.Outlived || w.confirmed[of] {

@@ -86,9 +86,13 @@ func TestRivalsWait(t *testing.T) {
 
 // What was refuted is told, with its harm and how often it was seen.
 func TestRefutedNotes(t *testing.T) {
-	got := ProgramResult{refuted: map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0}}.uncountedNotes(locks)
-	want := []string{`lock: "kept out" was seen in 2 schedules, and not again when nothing else was played beside: ` +
-		`that does not count`}
+	got := ProgramResult{
+		refuted: map[verify.Harm]int{verify.LockedOut: 2, verify.TwoHolders: 0},
+	}.uncountedNotes(locks)
+	want := []string{
+		`lock: "kept out" was seen in 2 schedules, and not again when nothing else was played beside: ` +
+			`that does not count`,
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -99,14 +103,17 @@ func TestRefutedNotes(t *testing.T) {
 func TestNoTimeToPlayAgain(t *testing.T) {
 	w := &world{ctx: t.Context(), rivals: &rivalry{}, until: time.Now()}
 	w.begin(locks)
-	if w.confirm(verify.TwoHolders, nil) || w.unconfirmed[cause{harm: verify.TwoHolders}] != 1 || len(w.refuted) > 0 {
+	if w.confirm(verify.TwoHolders, nil) || w.unconfirmed[cause{harm: verify.TwoHolders}] != 1 ||
+		len(w.refuted) > 0 {
 		t.Errorf("unconfirmed %v, refuted %v", w.unconfirmed, w.refuted)
 	}
 
 	found := ProgramResult{unconfirmed: w.unconfirmed, kinds: Kinds()}
 	found.tested = map[string]bool{exclusive: true, ownerOnly: true, survivesCrash: true}
-	want := []string{`lock: "two holders" was seen in 1 schedule, and there was no time to play it again: ` +
-		`that does not count`}
+	want := []string{
+		`lock: "two holders" was seen in 1 schedule, and there was no time to play it again: ` +
+			`that does not count`,
+	}
 	if got := found.uncountedNotes(locks); !slices.Equal(got, want) {
 		t.Errorf("it is told as %q, want %q", got, want)
 	}
@@ -115,7 +122,8 @@ func TestNoTimeToPlayAgain(t *testing.T) {
 	f.add(Options{Bounds: explore.Bounds{Preemptions: 1, Faults: 1}}, found)
 	for _, p := range f.verdicts() {
 		switch {
-		case p.Promise == exclusive && (p.State != "unchecked" || !strings.Contains(p.Why, "no time to play it again")):
+		case p.Promise == exclusive &&
+			(p.State != "unchecked" || !strings.Contains(p.Why, "no time to play it again")):
 			t.Errorf("%+v, and what would break it was seen", p)
 		case found.tested[p.Promise] && p.Promise != exclusive && p.State != "kept":
 			t.Errorf("%+v, which what was seen does not break", p)
@@ -129,15 +137,19 @@ func TestWhatACauseBreaks(t *testing.T) {
 	for _, c := range []struct {
 		of      cause
 		program string
+		tells   bool // the lock promises to tell of a loss
 		want    string
 	}{
-		{causeOf(verify.TwoHolders, crash), locks, exclusive},
-		{causeOf(verify.TwoHolders, nil), clockAhead, clockIndependent},
-		{causeOf(verify.LockedOut, crash), works, survivesCrash},
-		{causeOf(verify.LockedOut, []search.Choice{{What: string(explore.Cancel)}}), locks, survivesCancel},
-		{causeOf(verify.NotTold, nil), locks, ""},
+		{causeOf(verify.TwoHolders, crash), locks, false, exclusive},
+		{causeOf(verify.TwoHolders, nil), clockAhead, false, clockIndependent},
+		{causeOf(verify.LockedOut, crash), works, false, survivesCrash},
+		{causeOf(verify.LockedOut, []search.Choice{{What: string(explore.Cancel)}}),
+			locks, false, survivesCancel},
+		{causeOf(verify.NotTold, nil), locks, false, ""},
+		{causeOf(verify.NotTold, nil), locks, true, noticesLoss},
 	} {
-		if got := c.of.broken(c.program); got != c.want {
+		o := Options{NoticesLoss: c.tells}
+		if got := o.brokenByLock(c.program, c.of); got != c.want {
 			t.Errorf("%+v breaks %q in %s, want %q", c.of, got, c.program, c.want)
 		}
 	}

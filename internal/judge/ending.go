@@ -88,9 +88,8 @@ func (s *schedule) checkRecovery() {
 		return
 	}
 
-	// Silent is also who has failed before: acquireWithin asks again until the end. What else comes,
-	// but for an answer in the last instant, is an interruption, after which the schedule does not
-	// count.
+	// Who fails is asked again until the limit, and is silent at last. Any other error is an
+	// interruption, after which the schedule does not count, or a wrong answer in the last instant.
 	err := s.acquireWithin(c, 2*s.lease+settleLimit+time.Second, program.Acquire(s.lock))
 	if isGone(err) {
 		s.referee.harm(verify.LockedOut, fmt.Sprintf(
@@ -103,7 +102,7 @@ func (s *schedule) checkRecovery() {
 		err = s.expect(c, program.AnswerLimit, releasesOwn, program.Release)
 	}
 	if err != nil {
-		c.kill()
+		c.kill() // or a late answer would be taken for that to something else
 	}
 }
 

@@ -30,7 +30,8 @@ func (o Options) belowFloor(s ProgramResult) shortfall {
 	})
 
 	// Bounds are raised from none, preemptions first: at one fault and one preemption both parts
-	// of the floor lie behind.
+	// of the floor lie behind. Stopped is empty at the last bounds, and would be after a harm, too:
+	// so callers of Judge set Bounds.Exhaustive.
 	reached := s.Stopped == "" || s.Faults > 1 || s.Faults == 1 && s.Preemptions > 0
 
 	switch {

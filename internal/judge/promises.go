@@ -55,7 +55,7 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 	f.trusted = searched.trusted
 	name := o.program().Name
 	for of := range searched.unconfirmed {
-		if promise := of.broken(name); promise != "" {
+		if promise := o.brokenByLock(name, of); promise != "" {
 			f.seen[promise] = fmt.Sprintf("in %s %q was seen, and there was no time to play it again", name, of.harm)
 		}
 	}
@@ -249,34 +249,26 @@ var brokenBy = map[verify.Harm]string{
 	verify.NoLongerLocks: worksOn,
 }
 
-// broken is the promise that a cause breaks in a program of a lock; empty: none, or one that not
-// every lock makes.
-func (c cause) broken(program string) string {
-	promise := brokenBy[c.harm]
-	if promise != "" && setsClock(program) {
-		return clockIndependent
-	}
-	return cmp.Or(c.breaks, promise)
-}
-
 // broken is the promise that a harm of a program breaks; empty: none. Four harms break none: an
 // outlived lease, which no lock that expires prevents, a purchase without an answer, a loss that
 // was none, and a loss untold by a lock that does not promise to tell.
 func (o Options) broken(program string, f search.Found) string {
-	promise := brokenBy[f.Harm]
-	buys := slices.Contains(MarketNames(), program)
-
-	switch {
-	case f.Harm == "" || f.Harm == verify.NoHarm:
-		return promise
-	case buys && f.Harm != verify.DoesNotEnd:
+	isHarm := f.Harm != "" && f.Harm != verify.NoHarm && f.Harm != verify.DoesNotEnd
+	if isHarm && slices.Contains(MarketNames(), program) {
 		return "no item is sold twice, and no coin is lost"
-	case setsClock(program) && promise != "":
+	}
+	return o.brokenByLock(program, causeStruck(f.Harm, f.Struck))
+}
+
+// brokenByLock is the promise that a cause breaks in a program of a lock, confirmed or not;
+// empty: none.
+func (o Options) brokenByLock(program string, c cause) string {
+	promise := brokenBy[c.harm]
+	switch {
+	case promise != "" && setsClock(program):
 		return clockIndependent
-	case f.Harm == verify.LockedOut:
-		return keptOutBreaks(f.Struck)
-	case f.Harm == verify.NotTold && o.NoticesLoss:
+	case c.harm == verify.NotTold && o.NoticesLoss:
 		return noticesLoss
 	}
-	return promise
+	return cmp.Or(c.breaks, promise)
 }

@@ -250,7 +250,7 @@ func (r *referee) twoHold(c, holder *claim) {
 	case r.mayHaveEnded(holder.leaseEnds, c.acquired):
 		harm = verify.Outlived
 		how = ", whose lease has run out"
-	case r.lastReleased != "" && r.lastReleased != holder.name && !r.wrongClock:
+	case r.lastReleased != "" && !r.wrongClock: // not by the holder, who has not left
 		harm = verify.FreedAnothers
 		how += ", after a release by " + r.lastReleased
 	}

@@ -28,7 +28,8 @@ func (w *world) findLease(leases []time.Duration) (err error) {
 			break
 		}
 
-		// The last lease may have all that is left.
+		// The last lease may have all that is left. What is set last stays: in the search, too, a
+		// program that is started again may be silent no longer, see limit.
 		w.silence = max(left, time.Second/10)
 		if n < len(leases)-1 {
 			w.silence = max(left/2, time.Second/10)

@@ -42,23 +42,27 @@ func TestProgress(t *testing.T) {
 			return market.Receipt{}, nil
 		})
 		if len(soFar) != 21 || len(r.Course) != 20 || sum(r.Course) != r.Bought {
-			t.Fatalf("told %d times of %d intervals, in which %d were bought of %d", len(soFar), len(r.Course), sum(r.Course),
-				r.Bought)
+			t.Fatalf("told %d times of %d intervals, in which %d were bought of %d",
+				len(soFar), len(r.Course), sum(r.Course), r.Bought)
 		}
 		first := soFar[0]
-		if first.Trial != 3 || !first.Began.Equal(began.Add(time.Second)) || len(first.Course) > 0 || first.Mix != r.Mix {
+		if first.Trial != 3 || !first.Began.Equal(began.Add(time.Second)) ||
+			len(first.Course) > 0 || first.Mix != r.Mix {
 			t.Errorf("the load begins with %+v", first)
 		}
 
 		for i, s := range soFar[1:] {
-			same := slices.Equal(s.Course, r.Course[:i+1]) && slices.Equal(s.CourseP50MS, r.CourseP50MS[:i+1]) &&
-				slices.Equal(s.CourseP99MS, r.CourseP99MS[:i+1]) && s.CourseSeconds == r.CourseSeconds
+			same := slices.Equal(s.Course, r.Course[:i+1]) &&
+				slices.Equal(s.CourseP50MS, r.CourseP50MS[:i+1]) &&
+				slices.Equal(s.CourseP99MS, r.CourseP99MS[:i+1]) &&
+				s.CourseSeconds == r.CourseSeconds
 			if !same || s.Seconds != 0.5*float64(i+1) || s.Bought != sum(s.Course) || s.Began != r.Began {
 				t.Errorf("after interval %d it is told %+v", i+1, s)
 			}
 		}
 		// Latencies are at most 1/16 too high, and no higher than the longest.
-		if r.CourseP50MS[3] < 20 || r.CourseP50MS[3] > 21.25 || r.CourseP99MS[18] < 170 || r.CourseP99MS[18] > 181 {
+		if r.CourseP50MS[3] < 20 || r.CourseP50MS[3] > 21.25 ||
+			r.CourseP99MS[18] < 170 || r.CourseP99MS[18] > 181 {
 			t.Errorf("p50 %v, p99 %v", r.CourseP50MS, r.CourseP99MS)
 		}
 		last := soFar[20]
@@ -84,7 +88,8 @@ func TestProgressInterrupted(t *testing.T) {
 			got := fmt.Sprintf("%d in %v s", len(last.Course), last.Seconds)
 			asStored := slices.Equal(last.Course, r.Course) && last.Seconds == r.Seconds
 			if r.Status != stored.Interrupted || got != want || !asStored {
-				t.Errorf("stopped after %s: told %s, want %s; the row has %v of %v s", after, got, want, r.Course, r.Seconds)
+				t.Errorf("stopped after %s: told %s, want %s; the row has %v of %v s",
+					after, got, want, r.Course, r.Seconds)
 			}
 		})
 	}
@@ -133,13 +138,16 @@ func TestNotingAPurchase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *measurement
 		var during []bool
-		m = fakeMeasurement(on1x1(Options{Duration: time.Second}), away, func(*measurement) market.Purchaser {
-			return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
-				during = append(during, m.buyers[0].noting.Load())
-				time.Sleep(300 * time.Millisecond)
-				return market.Receipt{}, nil
-			}}
-		})
+		m = fakeMeasurement(
+			on1x1(Options{Duration: time.Second}), away,
+			func(*measurement) market.Purchaser {
+				return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
+					during = append(during, m.buyers[0].noting.Load())
+					time.Sleep(300 * time.Millisecond)
+					return market.Receipt{}, nil
+				}}
+			},
+		)
 
 		m.work(t.Context())
 		if len(during) < 3 || slices.Contains(during, true) || m.buyers[0].noting.Load() {

@@ -53,7 +53,9 @@ func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
 }
 
 // of makes the row one of a subject.
-func (c *plan) of(subject strategies.Spec) { c.Options.Subject, c.Strategy = subject, subject.String() }
+func (c *plan) of(subject strategies.Spec) {
+	c.Options.Subject, c.Strategy = subject, subject.String()
+}
 
 // timed makes the row last for a time.
 func (c *plan) timed(d time.Duration) { c.purchases, c.Duration = 0, d }
@@ -103,7 +105,9 @@ type endless struct{ item market.ItemID }
 
 func (s *endless) mint(context.Context, market.UserID) (market.ItemID, error) { return 1, nil }
 
-func (s *endless) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
+func (s *endless) browse(
+	_ context.Context, orders []market.Order, buyer market.UserID,
+) ([]market.Order, error) {
 	for range glanceSize {
 		s.item = s.item%market.BatchSize + 1
 		orders = append(orders, market.Order{Item: s.item, Seller: 1, Buyer: buyer, Price: 1})
@@ -132,9 +136,13 @@ func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) 
 // worked is what comes of a row without a server in which buyers buy as purchase
 // does, and sellers do nothing.
 func worked(ctx context.Context, c plan, purchase purchasing) (*measurement, result.Row) {
-	m := fakeMeasurement(c, away, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
+	m := fakeMeasurement(c, away, func(*measurement) market.Purchaser {
+		return fake{onPurchase: purchase}
+	})
 	if m.open != nil { // there the sellers keep up the stock
-		m = fakeMeasurement(c, nothing, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
+		m = fakeMeasurement(c, nothing, func(*measurement) market.Purchaser {
+			return fake{onPurchase: purchase}
+		})
 	}
 	m.work(ctx)
 	return m, m.row()
@@ -166,7 +174,9 @@ var inRedis, elsewhere = locking(lock.Kind{}), locking(lock.Kind{Needs: lock.Nee
 func locking(kind lock.Kind) strategies.Spec {
 	kind.Name, kind.Params = "none", []param.Param{lock.TimeoutParam}
 	s := strategies.Strategy{Name: "none", Lock: "none"}
-	return parsed("none", strategies.Catalogue{Strategies: []strategies.Strategy{s}, Locks: []lock.Kind{kind}})
+	return parsed("none", strategies.Catalogue{
+		Strategies: []strategies.Strategy{s}, Locks: []lock.Kind{kind},
+	})
 }
 
 func parsed(text string, c strategies.Catalogue) strategies.Spec {
@@ -181,11 +191,16 @@ func parsed(text string, c strategies.Catalogue) strategies.Spec {
 type attempt func() (market.Receipt, error)
 
 // onPurchase lets f stand before a strategy's purchases.
-func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt, error)) strategies.Spec {
+func onPurchase(
+	t *testing.T, name string, f func(next attempt) (market.Receipt, error),
+) strategies.Spec {
 	return subjects.Tampered(spec(t, name), func(p market.Purchaser) market.Purchaser {
-		return fake{onList: p.List, onPurchase: func(ctx context.Context, o market.Order) (market.Receipt, error) {
-			return f(func() (market.Receipt, error) { return p.Purchase(ctx, o) })
-		}}
+		return fake{
+			onList: p.List,
+			onPurchase: func(ctx context.Context, o market.Order) (market.Receipt, error) {
+				return f(func() (market.Receipt, error) { return p.Purchase(ctx, o) })
+			},
+		}
 	})
 }
 

@@ -44,8 +44,15 @@ var buyerScript = []act{
 		receipt: market.Receipt{Polls: 5, LockWait: 20 * time.Millisecond},
 		err:     market.ErrContended,
 	},
-	{takes: 41_039 * time.Microsecond, receipt: market.Receipt{Polls: 1, Thrown: 7 * time.Millisecond, LeaseLost: true}},
-	{takes: 5_003 * time.Microsecond, receipt: market.Receipt{ReleasesFailed: 1}, err: market.ErrPriceChanged},
+	{
+		takes:   41_039 * time.Microsecond,
+		receipt: market.Receipt{Polls: 1, Thrown: 7 * time.Millisecond, LeaseLost: true},
+	},
+	{
+		takes:   5_003 * time.Microsecond,
+		receipt: market.Receipt{ReleasesFailed: 1},
+		err:     market.ErrPriceChanged,
+	},
 	{takes: 700_207 * time.Microsecond, receipt: market.Receipt{LockWait: 600 * time.Millisecond}},
 	{takes: 2_011 * time.Microsecond},
 }
@@ -63,10 +70,14 @@ func scripted(ctx context.Context) result.Row {
 		Options: Options{Warmup: time.Second, Duration: 10 * time.Second, Seed: 1},
 	}, func(*measurement) market.Purchaser {
 		play := player(sellerScript)
-		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) { return play() }}
+		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) {
+			return play()
+		}}
 	}, func(*measurement) market.Purchaser {
 		play := player(buyerScript)
-		return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) { return play() }}
+		return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
+			return play()
+		}}
 	})
 	m.work(ctx)
 	return m.row()
@@ -80,31 +91,47 @@ func TestGoldenRow(t *testing.T) {
 		r := scripted(t.Context())
 
 		for name, c := range map[string]struct{ got, want int64 }{
-			"ended: bought": {r.Bought, 104}, "ended: listed": {r.Listed, 415}, "of one buyer": {r.PerBuyer[0], 52},
-			"began: bought": {r.WaitMS.Count, 104}, "began: listed": {r.ListMS.Count, 415}, "given up": {r.GivenUpMS.Count, 78},
-			"retries": {r.Retries, 52}, "list retries": {r.ListRetries, 415}, "unknown": {r.Unknown, 0},
-			"polls": {r.Polls, 156}, "list polls": {r.ListPolls, 1245}, "leases lost": {r.LeasesLost, 26},
-			"failed releases": {r.FailedReleases, 26}, "lock waits": {r.LockWaitMS.Count, 104}, "cut": {r.Cut, 0},
-			"in the course": {sum(r.Course), r.Bought},
+			"ended: bought":   {r.Bought, 104},
+			"ended: listed":   {r.Listed, 415},
+			"of one buyer":    {r.PerBuyer[0], 52},
+			"began: bought":   {r.WaitMS.Count, 104},
+			"began: listed":   {r.ListMS.Count, 415},
+			"given up":        {r.GivenUpMS.Count, 78},
+			"retries":         {r.Retries, 52},
+			"list retries":    {r.ListRetries, 415},
+			"unknown":         {r.Unknown, 0},
+			"polls":           {r.Polls, 156},
+			"list polls":      {r.ListPolls, 1245},
+			"leases lost":     {r.LeasesLost, 26},
+			"failed releases": {r.FailedReleases, 26},
+			"lock waits":      {r.LockWaitMS.Count, 104},
+			"cut":             {r.Cut, 0},
+			"in the course":   {sum(r.Course), r.Bought},
 		} {
 			if c.got != c.want {
 				t.Errorf("%s: %d, want %d", name, c.got, c.want)
 			}
 		}
 
-		if want := map[string]int64{"contended": 441, "not_listed": 26, "price_changed": 26}; !maps.Equal(r.Refused, want) {
+		want := map[string]int64{"contended": 441, "not_listed": 26, "price_changed": 26}
+		if !maps.Equal(r.Refused, want) {
 			t.Errorf("refused %v, want %v", r.Refused, want)
 		}
 
 		courseWrong := len(r.Course) != 20 || r.CourseSeconds != 0.5
 		if courseWrong || r.Seconds != 10 || r.Status != stored.Complete {
-			t.Errorf("%s, %v s, a course of %d times %v s", r.Status, r.Seconds, len(r.Course), r.CourseSeconds)
+			t.Errorf("%s, %v s, a course of %d times %v s",
+				r.Status, r.Seconds, len(r.Course), r.CourseSeconds)
 		}
 
 		for name, c := range map[string]struct{ got, want float64 }{
-			"wait": {r.WaitMS.Mean, (3.017 + 41.039 + 700.207 + 2.011) / 4}, "listing": {r.ListMS.Mean, 11.027},
-			"given up": {r.GivenUpMS.Mean, (1.013 + 20.071 + 5.003) / 3}, "lock wait": {r.LockWaitMS.Mean, 601. / 4},
-			"lock held": {r.LockHoldMS, 2. / 4}, "longest": {r.WaitMS.Max, 700.207}, "busy buyers": {r.BusyBuyers, 2},
+			"wait":           {r.WaitMS.Mean, (3.017 + 41.039 + 700.207 + 2.011) / 4},
+			"listing":        {r.ListMS.Mean, 11.027},
+			"given up":       {r.GivenUpMS.Mean, (1.013 + 20.071 + 5.003) / 3},
+			"lock wait":      {r.LockWaitMS.Mean, 601. / 4},
+			"lock held":      {r.LockHoldMS, 2. / 4},
+			"longest":        {r.WaitMS.Max, 700.207},
+			"busy buyers":    {r.BusyBuyers, 2},
 			"present buyers": {r.PresentBuyer, 2},
 		} {
 			if c.got < c.want*0.999999 || c.got > c.want*1.000001 {

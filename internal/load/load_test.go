@@ -90,8 +90,10 @@ func TestHold(t *testing.T) {
 				name, row.WaitMS.P50, row.ListMS.P50, hold)
 		}
 
-		if _, locks := spec(t, name).Lock(); locks && (row.LockHoldMS < hold || row.LockHoldMS > row.WaitMS.Mean) {
-			t.Errorf("%s: locks were held for %v of %v ms, want %d or more", name, row.LockHoldMS, row.WaitMS.Mean, hold)
+		_, locks := spec(t, name).Lock()
+		if locks && (row.LockHoldMS < hold || row.LockHoldMS > row.WaitMS.Mean) {
+			t.Errorf("%s: locks were held for %v of %v ms, want %d or more",
+				name, row.LockHoldMS, row.WaitMS.Mean, hold)
 		}
 	}
 }
@@ -162,10 +164,11 @@ func TestWorkersHaveNumbers(t *testing.T) {
 	t.Parallel()
 	var numbers []int
 	lua := spec(t, "lua")
-	own := strategies.Own("own", func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
-		numbers = append(numbers, w.Number)
-		return lua.OpenFor(ctx, w)
-	})
+	own := strategies.Own("own",
+		func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+			numbers = append(numbers, w.Number)
+			return lua.OpenFor(ctx, w)
+		})
 
 	c := config(t, testkit.Local(t), own)
 	c.Mix = result.Mix{Sellers: 2, Buyers: 3}

@@ -126,7 +126,9 @@ func median(values []float64) float64 {
 	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-func buyByScript(ctx context.Context, w *worker, script string, stop *atomic.Bool) (bought int64, err error) {
+func buyByScript(
+	ctx context.Context, w *worker, script string, stop *atomic.Bool,
+) (bought int64, err error) {
 	rdb, of := w.opened.Conn.Client, w.market.Keys
 	// User 1 offers all there is: see stocked.
 	keys := []string{of.User(1), of.User(w.account), of.Inventory(w.account), of.Market()}
@@ -150,7 +152,8 @@ func buyByScript(ctx context.Context, w *worker, script string, stop *atomic.Boo
 			case answer == int64(1):
 				bought++
 			case answer != "not_listed": // or somebody else was first
-				return bought, fmt.Errorf("the script of a purchase answers %v to its keys and arguments", answer)
+				return bought, fmt.Errorf(
+					"the script of a purchase answers %v to its keys and arguments", answer)
 			}
 		}
 	}
@@ -166,7 +169,9 @@ func scriptOf(b *testing.B, server *backend.Server) string {
 		b.Fatal(err)
 	}
 	defer closer.Close()
-	if _, err := p.Purchase(b.Context(), market.Order{Item: 1, Seller: 1, Buyer: 2, Price: 1}); !market.Refused(err) {
+	if _, err := p.Purchase(
+		b.Context(), market.Order{Item: 1, Seller: 1, Buyer: 2, Price: 1},
+	); !market.Refused(err) {
 		b.Fatal(err)
 	}
 	return seen.hash

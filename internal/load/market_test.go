@@ -90,8 +90,10 @@ func TestKeep(t *testing.T) {
 		// The second run would remove its market: this one is not its own.
 		c.Keep = false
 		second, err := c.run(t.Context())
-		if !errors.Is(err, marketstore.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
-			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
+		if !errors.Is(err, marketstore.ErrOccupied) ||
+			second.Status != stored.Incomplete || second.Audit.Done {
+			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied",
+				second.Status, second.Audit.Done, err)
 		}
 
 		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, marketstore.ErrOccupied) {
@@ -113,9 +115,10 @@ func TestNothingStarted(t *testing.T) {
 	c := on1x1(Options{
 		Duration: time.Second, Keys: testkit.Keys(t),
 	})
-	c.Servers.Market = c.Servers.Market.WithWrap(func(context.Context, redisconn.DialFunc) (*redisconn.Conn, error) {
-		return nil, away
-	})
+	c.Servers.Market = c.Servers.Market.WithWrap(
+		func(context.Context, redisconn.DialFunc) (*redisconn.Conn, error) {
+			return nil, away
+		})
 	c.of(spec(t, "watch"))
 
 	row, err := c.run(t.Context())
@@ -182,7 +185,8 @@ func TestHistory(t *testing.T) {
 		listed -= listingsEach * int64(c.Mix.Buyers) // which were up before the row began
 		// Listings that were under way at the last purchase ended after the row.
 		if listed < row.Listed || listed > row.Listed+int64(c.Mix.Sellers) || bought != row.Bought {
-			t.Errorf("the history has %d listings and %d purchases, the row %d and %d", listed, bought, row.Listed, row.Bought)
+			t.Errorf("the history has %d listings and %d purchases, the row %d and %d",
+				listed, bought, row.Listed, row.Bought)
 		}
 
 		items := int64(len(h.Final.Listings))
@@ -213,7 +217,9 @@ func TestHistory(t *testing.T) {
 // asked for, and does nothing.
 func TestLiarIsCaught(t *testing.T) {
 	t.Parallel()
-	liar := subjects.Tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} })
+	liar := subjects.Tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser {
+		return fake{}
+	})
 	c := config(t, testkit.Embedded(t), liar)
 	row, err := c.run(t.Context())
 	if err != nil || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems != 2 {
@@ -279,7 +285,8 @@ func TestKeysLost(t *testing.T) {
 		defer conn.Close()
 		// With maxmemory 1 the command that evicts may itself be refused, as OOM.
 		for _, c := range commands {
-			if err := conn.Do(context.Background(), c...).Err(); err != nil && !strings.Contains(err.Error(), "OOM") {
+			err := conn.Do(context.Background(), c...).Err()
+			if err != nil && !strings.Contains(err.Error(), "OOM") {
 				t.Errorf("%v: %v", c, err)
 			}
 		}
@@ -296,9 +303,11 @@ func TestKeysLost(t *testing.T) {
 		lose           func(t *testing.T, s *backend.Server, keys market.Keys)
 		says           string
 	}{
-		{"flushed", "watch", func(t *testing.T, s *backend.Server, _ market.Keys) { do(t, s, []any{"flushall"}) },
+		{"flushed", "watch",
+			func(t *testing.T, s *backend.Server, _ market.Keys) { do(t, s, []any{"flushall"}) },
 			"run is gone or was made anew"},
-		{"flushed under locks", "fine", func(t *testing.T, s *backend.Server, _ market.Keys) { do(t, s, []any{"flushall"}) },
+		{"flushed under locks", "fine",
+			func(t *testing.T, s *backend.Server, _ market.Keys) { do(t, s, []any{"flushall"}) },
 			"did somebody flush the database, or remove keys under test:"},
 		{"an account removed", "coarse",
 			func(t *testing.T, s *backend.Server, keys market.Keys) { do(t, s, []any{"del", keys.User(2)}) },

@@ -140,7 +140,7 @@ func (b *openBuyer) await(asked time.Time) bool {
 	return false
 }
 
-// fill tries listings until the order has bought one or is out of patience. As of next,
+// fill tries listings until the order has bought one or is out of patience. As with next,
 // false means that the buyer makes no more orders.
 func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	taken := time.Now()

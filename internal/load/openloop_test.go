@@ -69,7 +69,8 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 		w := row.WaitMS
 		meanOff := math.Abs(w.Mean - inMS(sum)/float64(n))
 		if w.Count != n || meanOff > 1e-9 || w.Max != inMS(longest) || row.Bought != done {
-			t.Errorf("latency %+v, bought %d; want a mean of %s, at most %s", w, row.Bought, sum/time.Duration(n), longest)
+			t.Errorf("latency %+v, bought %d; want a mean of %s, at most %s",
+				w, row.Bought, sum/time.Duration(n), longest)
 		}
 
 		s := row.ServiceMS
@@ -104,7 +105,9 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 				var mu sync.Mutex
 				tries, start := 0, time.Now()
 				config := opened(result.Mix{Sellers: 1, Buyers: 2}, c.rate, warmup, measured)
-				m, row := worked(t.Context(), config, func(context.Context, market.Order) (market.Receipt, error) {
+				m, row := worked(t.Context(), config, func(
+					context.Context, market.Order,
+				) (market.Receipt, error) {
 					time.Sleep(c.service)
 					mu.Lock()
 					defer mu.Unlock()
@@ -117,8 +120,10 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 
 				fell := (&schedule{rate: c.rate, seed: 3}).untaken(warmup, warmup+measured)
 				o := row.Open
-				if o.Due != fell || row.WaitMS.Count+o.GivenUp != fell || row.ServiceMS.Count != row.WaitMS.Count || row.Cut != 0 {
-					t.Errorf("%d orders fell due, and %d were bought; %+v, %d cut", fell, row.WaitMS.Count, *o, row.Cut)
+				if o.Due != fell || row.WaitMS.Count+o.GivenUp != fell ||
+					row.ServiceMS.Count != row.WaitMS.Count || row.Cut != 0 {
+					t.Errorf("%d orders fell due, and %d were bought; %+v, %d cut",
+						fell, row.WaitMS.Count, *o, row.Cut)
 				}
 
 				fateWrong := (o.GivenUp > 0) != c.givesUp || o.Late != o.GivenUp || (o.Backlog > 4) != c.behind
@@ -134,7 +139,8 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 
 				longest := inMS(patience + c.service)
 				if row.WaitMS.Max > longest || row.WaitMS.Mean < row.ServiceMS.Mean {
-					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms", row.WaitMS, row.ServiceMS, longest)
+					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms",
+						row.WaitMS, row.ServiceMS, longest)
 				}
 
 				if took := time.Since(start) - warmup - measured; took < 0 || took > patience+3*c.service {
@@ -201,13 +207,16 @@ func TestWarmupStandsStill(t *testing.T) {
 			}
 
 			o, w := row.Open, row.WaitMS
-			if o.LeftOver != left || row.Bought != bought || o.Done != bought || o.Due != of || w.Count != of {
+			if o.LeftOver != left || row.Bought != bought || o.Done != bought ||
+				o.Due != of || w.Count != of {
 				t.Errorf("%s: bought %d, %d waits, %+v; want %d left over, %d of %d bought",
 					name, row.Bought, w.Count, *o, left, bought, of)
 			}
 
-			if w.Max != inMS(longest) || row.Purchases() != bought+left || sum(row.PerBuyer) != row.Purchases() {
-				t.Errorf("%s: waits %+v, want at most %s; %d made, %v", name, w, longest, row.Purchases(), row.PerBuyer)
+			if w.Max != inMS(longest) || row.Purchases() != bought+left ||
+				sum(row.PerBuyer) != row.Purchases() {
+				t.Errorf("%s: waits %+v, want at most %s; %d made, %v",
+					name, w, longest, row.Purchases(), row.PerBuyer)
 			}
 
 			n, told := warned(row, result.LeftOver)
@@ -232,9 +241,11 @@ func TestWarmupsOrders(t *testing.T) {
 		_, nothing := warned(row, result.NothingBought)
 		_, underway := warned(row, result.WarmupUnderway)
 		warnedWrong := n != 10 || nothing || underway
-		ordersWrong := row.Purchases() != 10 || row.Bought+row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
+		ordersWrong := row.Purchases() != 10 || row.Bought+row.Open.Done != 0 ||
+			row.Open.Backlog != row.Open.Due
 		if ordersWrong || warnedWrong || early < 20 {
-			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up", row.Bought, row.Open, row.Warnings, early)
+			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up",
+				row.Bought, row.Open, row.Warnings, early)
 		}
 	})
 }
@@ -271,7 +282,8 @@ func TestOpenLoopEnds(t *testing.T) {
 		}
 
 		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), thirdFails)
-		if row.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
+		if row.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) ||
+			row.Open.Done != 2 {
 			t.Errorf("%s, %v, %+v", row.Status, m.window.failure, *row.Open)
 		}
 

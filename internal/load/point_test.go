@@ -28,10 +28,20 @@ func TestValidate(t *testing.T) {
 		},
 		Options: Options{Subject: inRedis, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
 	}
-	hot := plan{Point: result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
-		Options: Options{Subject: elsewhere, Duration: time.Second}}
-	three := plan{Point: result.Point{Mix: result.Mix{Sellers: 3, Buyers: 3}, Load: result.Load{Markets: 3, Wallets: 3}},
-		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)}}
+	hot := plan{
+		Point: result.Point{
+			Mix:  result.Mix{Buyers: 3},
+			Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds},
+		},
+		Options: Options{Subject: elsewhere, Duration: time.Second},
+	}
+	three := plan{
+		Point: result.Point{
+			Mix:  result.Mix{Sellers: 3, Buyers: 3},
+			Load: result.Load{Markets: 3, Wallets: 3},
+		},
+		Options: Options{Subject: inRedis, Duration: time.Second, Sites: make([]Site, 3)},
+	}
 
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "three": three} {
 		if err := good.Validate(good.Point); err != nil {
@@ -111,11 +121,13 @@ func TestAccounts(t *testing.T) {
 			Mix:      result.Mix{Sellers: 2, Buyers: 5},
 			Load:     result.Load{Wallets: c.wallets, Funds: 9},
 		}
-		if o := opening(p); o.Accounts != c.accounts || o.Funds != 9 || o.Strategy != "some" || account(p, seller, 1) != 2 {
+		if o := opening(p); o.Accounts != c.accounts || o.Funds != 9 || o.Strategy != "some" ||
+			account(p, seller, 1) != 2 {
 			t.Errorf("%d wallets: %+v, second seller %d", c.wallets, o, account(p, seller, 1))
 		}
 		if first, last := account(p, buyer, 0), account(p, buyer, 4); first != c.first || last != c.last {
-			t.Errorf("%d wallets: buyers from %d to %d, want %d to %d", c.wallets, first, last, c.first, c.last)
+			t.Errorf("%d wallets: buyers from %d to %d, want %d to %d",
+				c.wallets, first, last, c.first, c.last)
 		}
 	}
 

@@ -35,7 +35,8 @@ func (c plan) as(t *testing.T, s *backend.Server, without string) plan {
 	t.Helper()
 	conn := testkit.Dial(t, s)
 	defer conn.Close()
-	err := conn.Do(t.Context(), "ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-"+without).Err()
+	err := conn.Do(t.Context(), "ACL", "SETUSER", "limited",
+		"reset", "on", ">pw", "~*", "&*", "+@all", "-"+without).Err()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,10 @@ func TestRehearseDenied(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
-	always := []string{"exists", "unlink", "hgetall", "hsetnx", "hset", "hincrby", "sadd", "zrandmember", "zscore", "hget",
-		"sismember", "sscan", "zscan", "zadd", "srem", "zrem"}
+	always := []string{
+		"exists", "unlink", "hgetall", "hsetnx", "hset", "hincrby", "sadd", "zrandmember",
+		"zscore", "hget", "sismember", "sscan", "zscan", "zadd", "srem", "zrem",
+	}
 
 	for strategy, more := range map[string][]string{
 		"watch":                   {"watch", "multi", "exec", "unwatch"},
@@ -84,7 +87,8 @@ func TestRehearseDenied(t *testing.T) {
 
 			err := rehearseAtOnce(t, c)
 			denied, is := redisconn.Denied(err)
-			if named := denied == command || denied == "" && strings.HasPrefix(strategy, "lua"); !is || !named {
+			named := denied == command || denied == "" && strings.HasPrefix(strategy, "lua")
+			if !is || !named {
 				t.Errorf("%s without %s: %v", strategy, command, err)
 			}
 			gone(t, s, c.Keys)
@@ -204,7 +208,8 @@ func TestRehearsalNeedsChannels(t *testing.T) {
 		c.Servers.Market = redisconn.To(target)
 
 		err := rehearseAtOnce(t, c)
-		if _, denied := redisconn.Denied(err); !denied || !strings.Contains(redisconn.Explain(err).Error(), "ACL SETUSER") {
+		if _, denied := redisconn.Denied(err); !denied ||
+			!strings.Contains(redisconn.Explain(err).Error(), "ACL SETUSER") {
 			t.Errorf("without %s: %v, want the right that is missing", without, redisconn.Explain(err))
 		}
 		gone(t, s, c.Keys)

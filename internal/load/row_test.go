@@ -38,8 +38,8 @@ func TestNearestRank(t *testing.T) {
 				exceeded++
 			}
 			if got, want := nearestRank(d.histogram, perMille), values[exceeded-1]; got != want {
-				t.Errorf("%d per mille of %d values: %d, want the one of rank %d, which is %d", perMille, len(values), got,
-					exceeded, want)
+				t.Errorf("%d per mille of %d values: %d, want the one of rank %d, which is %d",
+					perMille, len(values), got, exceeded, want)
 			}
 		}
 	})
@@ -51,7 +51,8 @@ func TestNearestRank(t *testing.T) {
 		d.note(time.Duration(us+1) * time.Microsecond)
 	}
 	if p99 := latency(&d).P99; p99 != 0.159 || d.histogram.ValueAtQuantile(99) != 158 {
-		t.Errorf("p99 of 1 to 160 us: %v ms, and by the library %d us", p99, d.histogram.ValueAtQuantile(99))
+		t.Errorf("p99 of 1 to 160 us: %v ms, and by the library %d us",
+			p99, d.histogram.ValueAtQuantile(99))
 	}
 }
 
@@ -67,7 +68,9 @@ func TestTallies(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "operations") {
 			at := rapid.Int64Range(-int64(time.Minute), int64(time.Hour)).Draw(t, "start")
 			s := span{at, at, at + rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "takes")}
-			err := rapid.SampledFrom([]error{nil, nil, market.ErrNotListed, market.ErrContended, errLost}).Draw(t, "ends")
+			err := rapid.SampledFrom([]error{
+				nil, nil, market.ErrNotListed, market.ErrContended, errLost,
+			}).Draw(t, "ends")
 			r := market.Receipt{
 				Retries:   1,
 				Polls:     2,
@@ -75,7 +78,10 @@ func TestTallies(t *testing.T) {
 				LockHold:  3,
 				LeaseLost: err == nil,
 			}
-			cost := traffic{market: redisconn.Counts{Commands: 9}, lockServers: redisconn.Counts{BytesSent: 5}}
+			cost := traffic{
+				market:      redisconn.Counts{Commands: 9},
+				lockServers: redisconn.Counts{BytesSent: 5},
+			}
 
 			for _, t := range []*tally{rapid.SampledFrom([]*tally{first, second}).Draw(t, "worker"), whole} {
 				if at%2 == 0 {
@@ -112,7 +118,8 @@ func TestTallies(t *testing.T) {
 func TestContendedOrders(t *testing.T) {
 	w := newWindow()
 	w.begin(0, time.Hour)
-	count, s := newTally(w, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime), span{0, 0, 1}
+	count, s := newTally(w, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime),
+		span{0, 0, 1}
 
 	for range 3 {
 		count.listed(s, market.Receipt{}, market.ErrContended)
@@ -123,8 +130,10 @@ func TestContendedOrders(t *testing.T) {
 	var r result.Row
 	(&measurement{markets: []*rowMarket{new(rowMarket)}}).fill(&r, count)
 	metric := runs.MetricByName("given_up_share")
-	if share := metric.Of(&r); r.Refused["contended"] != 4 || r.ContendedOrders() != 1 || share != 0.5 {
-		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2", r.ContendedOrders(), r.Refused, share)
+	if share := metric.Of(&r); r.Refused["contended"] != 4 ||
+		r.ContendedOrders() != 1 || share != 0.5 {
+		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2",
+			r.ContendedOrders(), r.Refused, share)
 	}
 }
 
@@ -133,8 +142,10 @@ func TestMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	m := fakeMeasurement(plan{Point: result.Point{Mix: result.Mix{Sellers: 1, Buyers: 999}, Load: result.Load{Rate: 1}},
-		Options: Options{Duration: time.Hour}}, nothing, nothing)
+	m := fakeMeasurement(plan{
+		Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 999}, Load: result.Load{Rate: 1}},
+		Options: Options{Duration: time.Hour},
+	}, nothing, nothing)
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 150 || len(m.buyers) != 999 {
 		t.Errorf("they take %d MB", took)
@@ -185,17 +196,23 @@ func TestNothingBought(t *testing.T) {
 		row       result.Row
 		fails, is bool
 	}{
-		"bought":             {row: result.Row{Seconds: 1, Bought: 1}},
-		"no reason":          {result.Row{Seconds: 1}, true, true},
-		"out of coins":       {row: result.Row{Seconds: 1, Refused: refused(market.ErrInsufficientFunds)}},
-		"too short":          {result.Row{Seconds: 0.5}, false, true},
-		"sellers are faster": {result.Row{Seconds: 1, Refused: refused(market.ErrContended)}, false, true},
+		"bought":       {row: result.Row{Seconds: 1, Bought: 1}},
+		"no reason":    {result.Row{Seconds: 1}, true, true},
+		"out of coins": {row: result.Row{Seconds: 1, Refused: refused(market.ErrInsufficientFunds)}},
+		"too short":    {result.Row{Seconds: 0.5}, false, true},
+		"sellers are faster": {
+			result.Row{Seconds: 1, Refused: refused(market.ErrContended)},
+			false, true,
+		},
 		"locks are not freed": {
 			result.Row{Seconds: 1, Refused: refused(market.ErrContended), FailedReleases: 1},
 			true, true,
 		},
-		"leases are too short": {result.Row{Seconds: 1, Refused: refused(market.ErrLockLost)}, true, true},
-		"nothing was due":      {row: result.Row{Seconds: 1, Open: &result.OpenLoop{}}},
+		"leases are too short": {
+			result.Row{Seconds: 1, Refused: refused(market.ErrLockLost)},
+			true, true,
+		},
+		"nothing was due": {row: result.Row{Seconds: 1, Open: &result.OpenLoop{}}},
 		"only buyers": {
 			result.Row{
 				Seconds: 1,
@@ -224,7 +241,11 @@ func TestNothingBought(t *testing.T) {
 		}
 	}
 
-	stoodStill := result.Row{Point: result.Point{Strategy: "some"}, Status: stored.Complete, Seconds: 3}
+	stoodStill := result.Row{
+		Point:   result.Point{Strategy: "some"},
+		Status:  stored.Complete,
+		Seconds: 3,
+	}
 	if err := NothingBought([]result.Row{stoodStill}, enough/2); err != nil {
 		t.Errorf("a short row on a machine that stood still: %v", err)
 	}

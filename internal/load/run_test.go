@@ -23,7 +23,8 @@ import (
 func TestRefused(t *testing.T) {
 	answers := []error{
 		market.ErrNotListed, market.ErrNotListed, nil, market.ErrContended, market.ErrPriceChanged, nil,
-		market.ErrLockLost, market.ErrStale, market.ErrInsufficientFunds, fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
+		market.ErrLockLost, market.ErrStale, market.ErrInsufficientFunds,
+		fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
 		market.ErrStale, // begun in the row, which ends meanwhile
 	}
 
@@ -33,22 +34,27 @@ func TestRefused(t *testing.T) {
 			func(context.Context, market.Order) (market.Receipt, error) {
 				time.Sleep(time.Second)
 				next++
-				return market.Receipt{Retries: 1, LockWait: time.Millisecond, LeaseLost: next == 3}, answers[(next-1)%len(answers)]
+				return market.Receipt{Retries: 1, LockWait: time.Millisecond, LeaseLost: next == 3},
+					answers[(next-1)%len(answers)]
 			})
 
 		want := map[string]int64{
-			"not_listed": 3, "contended": 1, "price_changed": 1, "lock_lost": 1, "stale": 2, "insufficient_funds": 1,
+			"not_listed": 3, "contended": 1, "price_changed": 1,
+			"lock_lost": 1, "stale": 2, "insufficient_funds": 1,
 			"not_owned": 1, // the seller, who does nothing
 		}
 		if !maps.Equal(row.Refused, want) {
 			t.Errorf("refused %v, want %v", row.Refused, want)
 		}
 
-		if got := [...]int64{row.Bought, row.Retries, row.Unknown, row.LeasesLost}; got != [...]int64{3, 12, 0, 1} {
+		got := [...]int64{row.Bought, row.Retries, row.Unknown, row.LeasesLost}
+		if got != [...]int64{3, 12, 0, 1} {
 			t.Errorf("bought, retries, unknown, leases lost: %v", got)
 		}
-		if row.GivenUpMS.Mean != 1000 || row.GivenUpMS.Count != 9 || row.WaitMS.Mean != 1000 || row.LockWaitMS.Mean != 1 {
-			t.Errorf("given up %v, wait %v, lock wait %v; want 1 s, 1 s, 1 ms", row.GivenUpMS, row.WaitMS, row.LockWaitMS)
+		if row.GivenUpMS.Mean != 1000 || row.GivenUpMS.Count != 9 ||
+			row.WaitMS.Mean != 1000 || row.LockWaitMS.Mean != 1 {
+			t.Errorf("given up %v, wait %v, lock wait %v; want 1 s, 1 s, 1 ms",
+				row.GivenUpMS, row.WaitMS, row.LockWaitMS)
 		}
 	})
 }
@@ -75,9 +81,11 @@ func TestFatal(t *testing.T) {
 				}
 
 				if row.Bought != 5 || row.Unknown != c.unknown || row.Seconds == 0 {
-					t.Errorf("bought %d, %d unknown in %v s; want 5, %d", row.Bought, row.Unknown, row.Seconds, c.unknown)
+					t.Errorf("bought %d, %d unknown in %v s; want 5, %d",
+						row.Bought, row.Unknown, row.Seconds, c.unknown)
 				}
-				if !row.Audit.Done || !row.Audit.OK || row.Audit.NotApplied != c.unknown || row.Audit.Applied != 0 {
+				if !row.Audit.Done || !row.Audit.OK ||
+					row.Audit.NotApplied != c.unknown || row.Audit.Applied != 0 {
 					t.Errorf("audit %+v", row.Audit)
 				}
 				gone(t, s, failing.Keys)
@@ -172,7 +180,8 @@ func TestBroke(t *testing.T) {
 
 		_, is := warned(row, result.AllBroke)
 		if !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
-			t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut", mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
+			t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut",
+				mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
 		}
 	}
 }
@@ -191,7 +200,8 @@ func TestWallets(t *testing.T) {
 	}
 
 	market := testkit.Must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
-	if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
+	if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 ||
+		int64(len(market.Inventory[3])) != row.Bought {
 		t.Errorf("funds %v, %d items with the buyers' account, bought %d",
 			market.Funds, len(market.Inventory[3]), row.Bought)
 	}
@@ -234,7 +244,8 @@ func TestUndeclaredKeys(t *testing.T) {
 	c.Private = true
 
 	row, err := c.run(t.Context())
-	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") || row.Bought == 0 {
+	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") ||
+		row.Bought == 0 {
 		t.Errorf("bought %d, %v; want %v and the key", row.Bought, err, ErrUndeclared)
 	}
 
@@ -262,7 +273,8 @@ func TestUnsafeIsCaught(t *testing.T) {
 			if length < 10*time.Second {
 				continue
 			}
-			t.Fatalf("%d purchases in %s, audit %+v; want items and accounts wrong", row.Bought, length, row.Audit)
+			t.Fatalf("%d purchases in %s, audit %+v; want items and accounts wrong",
+				row.Bought, length, row.Audit)
 		}
 
 		if row.Audit.OK || len(row.Audit.Problems) == 0 {

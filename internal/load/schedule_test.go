@@ -30,7 +30,9 @@ func mean(values []float64) (m float64) {
 }
 
 // anyRate draws a rate from one that is slow to the highest.
-func anyRate(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-1, 6).Draw(t, "exponent")) }
+func anyRate(t *rapid.T) float64 {
+	return math.Pow(10, rapid.Float64Range(-1, 6).Draw(t, "exponent"))
+}
 
 // TestPoissonGaps: gaps have the mean, the spread and the distribution of an exponential
 // one, and none tells the next. The bounds are 6 standard deviations of what is
@@ -58,9 +60,10 @@ func TestPoissonGaps(t *testing.T) {
 
 		const sigma = 1 / 141.4 // 1/sqrt(n)
 		// The variance of n such gaps has a standard deviation of sqrt(8/n), 2.83 sigma.
-		if math.Abs(m-1) > 6*sigma || math.Abs(variance-1) > 6*2.83*sigma || math.Abs(together) > 6*sigma ||
-			distance > 3.2*sigma {
-			t.Fatalf("rate %v, seed %d: mean %.4f, variance %.4f, correlation %.4f, distance %.4f of gaps whose mean is 1",
+		if math.Abs(m-1) > 6*sigma || math.Abs(variance-1) > 6*2.83*sigma ||
+			math.Abs(together) > 6*sigma || distance > 3.2*sigma {
+			t.Fatalf("rate %v, seed %d: mean %.4f, variance %.4f, correlation %.4f, "+
+				"distance %.4f of gaps whose mean is 1",
 				s.rate, s.seed, m, variance, together, distance)
 		}
 	})
@@ -109,7 +112,9 @@ func TestScheduleIsTakenWhole(t *testing.T) {
 		rest.take()
 	}
 	// Ten are taken: of the 100 before alone[100] 90 are left, and alone[10] is the first.
-	for want, from := range map[int64]time.Duration{90: 0, 89: alone[11], 1: alone[99], 0: alone[100]} {
+	for want, from := range map[int64]time.Duration{
+		90: 0, 89: alone[11], 1: alone[99], 0: alone[100],
+	} {
 		if n := rest.untaken(from, alone[100]); n != want {
 			t.Errorf("%d orders from %s, want %d", n, from, want)
 		}

@@ -72,7 +72,8 @@ func TestSharesAreEven(t *testing.T) {
 			p := in.point
 			whole := market.UserID(opening(p).Accounts)
 			if len(sell) != p.Mix.Sellers || len(spend) != p.Wallets || sell[whole] || !spend[whole] {
-				t.Errorf("of %s with %d accounts there are sellers %v and buyers %v", p.Mix, p.Wallets, sell, spend)
+				t.Errorf("of %s with %d accounts there are sellers %v and buyers %v",
+					p.Mix, p.Wallets, sell, spend)
 			}
 		}
 	})
@@ -88,7 +89,8 @@ func TestSeveralMarkets(t *testing.T) {
 			c.buys(60)
 			row, err := c.run(t.Context())
 			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 60 || row.Masters != nil {
-				t.Errorf("%s: bought %d, masters %v, audit %+v, %v", strategy, row.Bought, row.Masters, row.Audit, err)
+				t.Errorf("%s: bought %d, masters %v, audit %+v, %v",
+					strategy, row.Bought, row.Masters, row.Audit, err)
 			}
 
 			if name := strategy + " 6x7 markets=3"; row.Name() != name || len(row.PerBuyer) != 7 {
@@ -122,7 +124,8 @@ func TestEachMarketIsAudited(t *testing.T) {
 			t.Fatalf("market %d: audit %+v, %v", i+1, row.Audit, err)
 		}
 
-		if problem := row.Audit.Problems[0]; !strings.HasPrefix(problem, at.Prefix()+" account of user 1") {
+		problem := row.Audit.Problems[0]
+		if !strings.HasPrefix(problem, at.Prefix()+" account of user 1") {
 			t.Errorf("market %d: %s", i+1, problem)
 		}
 		gone(t, s, c.Keys)
@@ -142,7 +145,8 @@ func TestFirstMarketStays(t *testing.T) {
 		testkit.Succeeds(t, conn.Del(t.Context(), second.Run()).Err())
 		return conn.Set(t.Context(), second.Run(), "somebody's", 0).Err()
 	})
-	if err == nil || !strings.Contains(err.Error(), "marketsim clean --redis URL --prefix "+c.Keys.Prefix()+"'") ||
+	if err == nil ||
+		!strings.Contains(err.Error(), "marketsim clean --redis URL --prefix "+c.Keys.Prefix()+"'") ||
 		!row.Warned(result.KeysStay) {
 		t.Errorf("%v, warnings %v", err, row.Warnings)
 	}
@@ -184,7 +188,11 @@ func TestRehearsalOfSeveral(t *testing.T) {
 // TestMasters: what each master did is what its own workers and its own main thread did.
 func TestMasters(t *testing.T) {
 	p := result.Point{Mix: result.Mix{Sellers: 3, Buyers: 3}, Load: result.Load{Markets: 3}}
-	m := newMeasurement(p, Options{Subject: inRedis, Duration: 2 * time.Second, Sites: make([]Site, 3)})
+	m := newMeasurement(p, Options{
+		Subject:  inRedis,
+		Duration: 2 * time.Second,
+		Sites:    make([]Site, 3),
+	})
 	m.window.begin(0, m.Duration)
 	m.meters = []*meter{{addr: "10.0.0.1:6379"}, {addr: "127.0.0.1:6379", here: true}}
 	for i, in := range m.markets {
@@ -205,7 +213,8 @@ func TestMasters(t *testing.T) {
 		t.Fatalf("masters %+v", row.Masters)
 	}
 	a, b := row.Masters[0], row.Masters[1]
-	if a.Address != "10.0.0.1:6379" || a.Here || a.Markets != 2 || a.Bought != 40 || *a.Commands != 300 || *a.CPU != 0.5 {
+	if a.Address != "10.0.0.1:6379" || a.Here || a.Markets != 2 || a.Bought != 40 ||
+		*a.Commands != 300 || *a.CPU != 0.5 {
 		t.Errorf("the first did %+v", a)
 	}
 	if !b.Here || b.Markets != 1 || b.Bought != 20 || *b.Commands != 50 || b.CPU != nil {

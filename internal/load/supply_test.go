@@ -69,7 +69,8 @@ func TestListingsUp(t *testing.T) {
 			}
 
 			if !slices.Equal(listed, c.want) || m.markets[0].stock != len(found.Listings) {
-				t.Errorf("%s: listed by account %v, want %v; the stock is %d", name, listed, c.want, m.markets[0].stock)
+				t.Errorf("%s: listed by account %v, want %v; the stock is %d",
+					name, listed, c.want, m.markets[0].stock)
 			}
 
 			// The window never begins, so that these are not counted either.
@@ -113,8 +114,8 @@ func TestHotItemsCirculate(t *testing.T) {
 			// A buyer lists what it bought last after the row.
 			listedWrong := got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers)
 			if got.Bought != int64(c.purchases) || listedWrong || got.Unknown != 0 {
-				t.Errorf("%s: %d bought, %d listed again, %d unknown; want %d, as many, 0", row.Name(), got.Bought, got.Listed,
-					got.Unknown, c.purchases)
+				t.Errorf("%s: %d bought, %d listed again, %d unknown; want %d, as many, 0",
+					row.Name(), got.Bought, got.Listed, got.Unknown, c.purchases)
 			}
 			gone(t, s, row.Keys)
 		}
@@ -143,7 +144,8 @@ func TestHotItemSoldTwice(t *testing.T) {
 		}
 
 		row, err := c.run(t.Context())
-		if err != nil || row.Bought != 2 || !row.Audit.Done || row.Audit.OK || row.Audit.ItemProblems == 0 {
+		if err != nil || row.Bought != 2 ||
+			!row.Audit.Done || row.Audit.OK || row.Audit.ItemProblems == 0 {
 			t.Errorf("%v, %d bought, audit %+v; want 2, and the item wrong", err, row.Bought, row.Audit)
 		}
 		gone(t, s, c.Keys)
@@ -160,7 +162,9 @@ func TestRelist(t *testing.T) {
 	}{
 		"at once": {[]error{nil}, 1, false},
 		"contended": {
-			[]error{market.ErrContended, fmt.Errorf("%w: expired", market.ErrLockLost), market.ErrStale, nil},
+			[]error{
+				market.ErrContended, fmt.Errorf("%w: expired", market.ErrLockLost), market.ErrStale, nil,
+			},
 			4, false,
 		},
 		"not its own any more":    {[]error{market.ErrNotOwned}, 1, false},
@@ -169,7 +173,8 @@ func TestRelist(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tries := 0
-			m := fakeMeasurement(plan{Point: result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}}}, nil,
+			m := fakeMeasurement(
+				plan{Point: result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}}}, nil,
 				func(*measurement) market.Purchaser {
 					return fake{onList: func(_ context.Context, l market.Listing) (market.Receipt, error) {
 						// On synctest's clock a try adds exactly this to busy.
@@ -188,7 +193,8 @@ func TestRelist(t *testing.T) {
 
 			stopped := m.window.stopped.Load()
 			if tries != c.tries || stopped != c.stops || w.tally.busy != time.Duration(c.tries)*time.Second {
-				t.Errorf("%s: %d tries in %s, stopped %t; want %d, %t", name, tries, w.tally.busy, stopped, c.tries, c.stops)
+				t.Errorf("%s: %d tries in %s, stopped %t; want %d, %t",
+					name, tries, w.tally.busy, stopped, c.tries, c.stops)
 			}
 			if row := m.row(); row.ListPolls != int64(2*c.tries) || row.Polls != 0 {
 				t.Errorf("%s: %d polls of listings, %d of orders", name, row.ListPolls, row.Polls)
@@ -228,7 +234,8 @@ func TestHotBuyersKeepOn(t *testing.T) {
 		m.work(t.Context())
 
 		row := m.row()
-		if row.Bought != 1 || row.Listed != 1 || row.Refused["insufficient_funds"] != 2 || row.BusyBuyers != 1 {
+		if row.Bought != 1 || row.Listed != 1 ||
+			row.Refused["insufficient_funds"] != 2 || row.BusyBuyers != 1 {
 			t.Errorf("%d bought, %d listed, refused %v, %v busy; want 1, 1, twice, 1",
 				row.Bought, row.Listed, row.Refused, row.BusyBuyers)
 		}
@@ -246,7 +253,9 @@ type someTimes struct {
 	browses *int
 }
 
-func (s someTimes) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
+func (s someTimes) browse(
+	_ context.Context, orders []market.Order, buyer market.UserID,
+) ([]market.Order, error) {
 	*s.browses++
 	if *s.browses <= s.offers {
 		orders = append(orders, market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 1})
@@ -275,7 +284,8 @@ func TestHotHistory(t *testing.T) {
 			}
 		}
 
-		if verdict := history.Check(t.Context(), h); listed < 60 || listed > 2+60 || verdict.Answer != history.Linearizable {
+		verdict := history.Check(t.Context(), h)
+		if listed < 60 || listed > 2+60 || verdict.Answer != history.Linearizable {
 			t.Errorf("%d listings, %+v; want 62, or less by who had bought when the row ended, %s",
 				listed, verdict, history.Linearizable)
 		}

@@ -57,7 +57,9 @@ func TestRoundTrips(t *testing.T) {
 		"fine":        {RoundTrips: 6, Commands: 16},
 		"fine-wallet": {RoundTrips: 10, Commands: 22},
 	} {
-		for _, subject := range []strategies.Spec{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
+		for _, subject := range []strategies.Spec{
+			spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor),
+		} {
 			c := config(t, s, subject)
 			row := inTurn(t, c)
 			if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
@@ -65,7 +67,8 @@ func TestRoundTrips(t *testing.T) {
 					subject, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
 			}
 
-			got, want := row.Market, result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
+			got, want := row.Market,
+				result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
 			if got.RoundTrips != want.RoundTrips || got.Commands != want.Commands || row.LockServers != nil {
 				t.Errorf("%s: %+v for 30 purchases, want %+v", subject, got, want)
 			}
@@ -164,7 +167,8 @@ func TestLockServersAreCountedApart(t *testing.T) {
 		servers func(t *testing.T) connect.MarketServers
 		count   int64 // of commands; at most one of them travels with another
 	}{
-		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.MarketServers { // a busy machine is slow
+		// a busy machine is slow
+		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) connect.MarketServers {
 			return connect.MarketServers{Masters: servers.Dialers(serverstest.Masters(t, 5).Targets())}
 		}, 10},
 		"coarse:zookeeper": {func(t *testing.T) connect.MarketServers {
@@ -183,7 +187,8 @@ func TestLockServersAreCountedApart(t *testing.T) {
 			c.Servers = locks
 
 			row := inTurn(t, c)
-			if of := row.Market; row.Bought != 30 || of.RoundTrips != 30*2 || of.Commands != 30*10 || of.Bytes < 30*100 {
+			if of := row.Market; row.Bought != 30 ||
+				of.RoundTrips != 30*2 || of.Commands != 30*10 || of.Bytes < 30*100 {
 				t.Errorf("bought %d for %+v, want 30 for 2 round trips and 10 commands each", row.Bought, of)
 			}
 
@@ -220,7 +225,8 @@ func TestBackground(t *testing.T) {
 			}
 		}
 
-		if of := row.Background; (of.Commands > 0) != some || (of.Bytes > 0) != some || row.Polls == 0 || row.ListPolls == 0 {
+		if of := row.Background; (of.Commands > 0) != some || (of.Bytes > 0) != some ||
+			row.Polls == 0 || row.ListPolls == 0 {
 			t.Errorf("%s: in the background %+v, want some: %t; %d polls of orders, %d of listings",
 				name, of, some, row.Polls, row.ListPolls)
 		}
@@ -278,7 +284,8 @@ func TestSharedConnection(t *testing.T) {
 	c.Mix, c.History = result.Mix{Sellers: 3, Buyers: 3}, t.TempDir()+"/history"
 	c.buys(200)
 	row, err := c.run(t.Context())
-	if err != nil || !row.Audit.OK || row.Bought != 200 || row.Market != nil || row.Background.Commands > 0 {
+	if err != nil || !row.Audit.OK || row.Bought != 200 ||
+		row.Market != nil || row.Background.Commands > 0 {
 		t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
 			err, row.Audit, row.Bought, row.Market, row.Background)
 	}
@@ -321,7 +328,8 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 				commands += 4 * row.Retries
 			}
 			if row.Bought < 60 || row.Market.Commands != commands || row.Market.RoundTrips != reads {
-				t.Errorf("%d purchases by %+v; the server had %d commands in %d reads", row.Bought, *row.Market, commands, reads)
+				t.Errorf("%d purchases by %+v; the server had %d commands in %d reads",
+					row.Bought, *row.Market, commands, reads)
 			}
 		})
 	}

@@ -27,7 +27,8 @@ func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	testkit.Succeeds(t, m.conn.Eval(t.Context(), burn, nil).Err())
 	told, kernel = m.used()-told, onCPU(t, s.PID())-kernel
 	if want := kernel.Seconds(); math.Abs(told-want) > 0.02*want+0.005 || want < 0.02 {
-		t.Errorf("the server used %.4f s by itself and %.4f s by the kernel, %+.1f%%", told, want, 100*(told/want-1))
+		t.Errorf("the server used %.4f s by itself and %.4f s by the kernel, %+.1f%%",
+			told, want, 100*(told/want-1))
 	}
 }
 
@@ -58,7 +59,8 @@ func TestCPUOfPrograms(t *testing.T) {
 		least = 0.05 * float64(row.Refused["not_listed"]+row.Refused["contended"]-3)
 	}
 	if row.ClientCPU == nil || least < 0.3 {
-		t.Fatalf("the clients are known to use %v, of which the programs took %.2f s", row.ClientCPU, least)
+		t.Fatalf("the clients are known to use %v, of which the programs took %.2f s",
+			row.ClientCPU, least)
 	}
 	if *row.ClientCPU < 0.95*least {
 		t.Errorf("the clients used %.2f s, of which the programs took %.2f s", *row.ClientCPU, least)
@@ -66,7 +68,8 @@ func TestCPUOfPrograms(t *testing.T) {
 
 	used := *row.ClientCPU + *row.ServerCPU + *row.OthersCPU
 	if all := row.Seconds * float64(row.Cores); used > 1.2*all {
-		t.Errorf("clients, server and others used %.2f s of %.2f s: something was counted twice", used, all)
+		t.Errorf("clients, server and others used %.2f s of %.2f s: something was counted twice",
+			used, all)
 	}
 }
 

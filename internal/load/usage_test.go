@@ -78,7 +78,8 @@ func TestNoReply(t *testing.T) {
 	}
 
 	for seconds, most := range map[time.Duration]time.Duration{1: 100, 5: 500, 10: 1000, 60: 1000} {
-		m := newMeasurement(result.Point{Mix: mix1x1}, Options{Subject: inRedis, Duration: seconds * time.Second})
+		m := newMeasurement(result.Point{Mix: mix1x1},
+			Options{Subject: inRedis, Duration: seconds * time.Second})
 		m.window.begin(0, m.Duration)
 		for silent, want := range map[time.Duration]bool{most: false, most + 1: true} {
 			m.markets[0].longestSilence = silent * time.Millisecond

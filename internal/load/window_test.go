@@ -34,7 +34,8 @@ func TestCounted(t *testing.T) {
 
 		boughtWrong := r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1
 		if r.Status != stored.Complete || r.Seconds != 10 || boughtWrong {
-			t.Errorf("%s: %d purchases in %v s, by interval %v; want two, at 1 and 2 s", r.Status, r.Bought, r.Seconds, r.Course)
+			t.Errorf("%s: %d purchases in %v s, by interval %v; want two, at 1 and 2 s",
+				r.Status, r.Bought, r.Seconds, r.Course)
 		}
 
 		w := r.WaitMS
@@ -114,7 +115,8 @@ func TestEndsAreLimited(t *testing.T) {
 			})
 
 		limit := m.limit(m.point)
-		if took := time.Since(start); took < time.Second+2*limit || took > time.Second+2*limit+2*endLooks {
+		if took := time.Since(start); took < time.Second+2*limit ||
+			took > time.Second+2*limit+2*endLooks {
 			t.Errorf("took %s, want a second and two ends of %s", took, limit)
 		}
 
@@ -154,7 +156,8 @@ func TestInterrupt(t *testing.T) {
 			})
 
 			took := time.Since(start)
-			endWrong := r.Status != stored.Interrupted || r.Seconds != want.seconds || int64(took.Seconds()) != want.row
+			endWrong := r.Status != stored.Interrupted || r.Seconds != want.seconds ||
+				int64(took.Seconds()) != want.row
 			countsWrong := r.Bought != want.bought || r.WaitMS.Count != want.waits
 			cutWrong := r.Cut < want.cut-1 || r.Cut > want.cut
 			if endWrong || countsWrong || cutWrong {
@@ -183,7 +186,8 @@ func TestFailureEndsTheRow(t *testing.T) {
 				return market.Receipt{}, errLost
 			})
 
-		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
+		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) ||
+			r.Unknown != 2 || r.Seconds != 1 {
 			t.Errorf("%s, %v, %d unknown in %v s", r.Status, m.window.failure, r.Unknown, r.Seconds)
 		}
 
@@ -208,7 +212,8 @@ func TestLimits(t *testing.T) {
 
 	usual := Options{Subject: inRedis}.limit(result.Point{})
 	for name, want := range map[string]time.Duration{
-		"watch": usual, "watch:timeout=1s": usual - 5*time.Second, "fine": usual, "fine:timeout=30s": usual + 20*time.Second,
+		"watch": usual, "watch:timeout=1s": usual - 5*time.Second,
+		"fine": usual, "fine:timeout=30s": usual + 20*time.Second,
 		"fine-wallet": usual + 10*time.Second, "lua": usual - 10*time.Second,
 	} {
 		o := Options{Subject: spec(t, name)}
@@ -262,8 +267,12 @@ func TestShortRows(t *testing.T) {
 		"sold out": {soldOut, map[result.Code]float64{result.Unsteady: 0.17, result.OutOfStock: 0.88}},
 		"steady":   {takes(100*time.Millisecond, 100*time.Millisecond), nil},
 		"few":      {takes(time.Second, time.Second), map[result.Code]float64{result.TooFew: 200}},
-		"slower":   {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{result.Unsteady: 0.67}},
-		"faster":   {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: 1.5}},
+		"slower": {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{
+			result.Unsteady: 0.67,
+		}},
+		"faster": {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{
+			result.Unsteady: 1.5,
+		}},
 		"the end": {takes(100*time.Millisecond, 7*time.Second), map[result.Code]float64{
 			result.Unsteady:     0.02,
 			result.ShortForTail: 1.2,
@@ -285,8 +294,10 @@ func TestShortRows(t *testing.T) {
 			}
 			_, r := worked(t.Context(), p, c.purchase())
 
-			for _, code := range []result.Code{result.TooFew, result.Unsteady, result.ShortForTail, result.WarmupUnderway,
-				result.OutOfStock, result.TimesOff, result.NothingBought, result.WereCut} {
+			for _, code := range []result.Code{
+				result.TooFew, result.Unsteady, result.ShortForTail, result.WarmupUnderway,
+				result.OutOfStock, result.TimesOff, result.NothingBought, result.WereCut,
+			} {
 				got, is := warned(r, code)
 				want, should := c.want[code]
 				if is != should || math.Abs(got-want) > 0.1*want {

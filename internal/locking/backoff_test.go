@@ -39,8 +39,10 @@ func TestWaitsStayInTheirBounds(t *testing.T) {
 		low, high [6]float64
 	}{
 		{param.Values{}, [6]float64{1, 1, 1, 1, 1, 1}, [6]float64{1, 1, 1, 1, 1, 1}},
-		{param.Values{"jitter": "0.5"}, [6]float64{.5, .5, .5, .5, .5, .5}, [6]float64{1.5, 1.5, 1.5, 1.5, 1.5, 1.5}},
-		{param.Values{"backoff": "exp", "cap": "16ms"}, [6]float64{1, 2, 4, 8, 16, 16}, [6]float64{1, 2, 4, 8, 16, 16}},
+		{param.Values{"jitter": "0.5"},
+			[6]float64{.5, .5, .5, .5, .5, .5}, [6]float64{1.5, 1.5, 1.5, 1.5, 1.5, 1.5}},
+		{param.Values{"backoff": "exp", "cap": "16ms"},
+			[6]float64{1, 2, 4, 8, 16, 16}, [6]float64{1, 2, 4, 8, 16, 16}},
 		{param.Values{"backoff": "full", "cap": "16ms"}, [6]float64{}, [6]float64{1, 2, 4, 8, 16, 16}},
 		{param.Values{"backoff": "decorrelated", "cap": "16ms"},
 			[6]float64{1, 1, 1, 1, 1, 1}, [6]float64{3, 9, 16, 16, 16, 16}},
@@ -49,13 +51,16 @@ func TestWaitsStayInTheirBounds(t *testing.T) {
 		for n := range low {
 			from, to := time.Duration(c.low[n]*float64(base)), time.Duration(c.high[n]*float64(base))
 			if low[n] < from || high[n] > to {
-				t.Errorf("%v: after failure %d from %s to %s, want %s to %s", c.values, n+1, low[n], high[n], from, to)
+				t.Errorf("%v: after failure %d from %s to %s, want %s to %s",
+					c.values, n+1, low[n], high[n], from, to)
 			}
 
 			// Of 2,000 random waits some come close to each end; what decorrelated
 			// reaches depends on the waits before.
-			if c.values["backoff"] != "decorrelated" && (low[n] > from+(to-from)/10 || high[n] < to-(to-from)/10) {
-				t.Errorf("%v: after failure %d only from %s to %s of %s to %s", c.values, n+1, low[n], high[n], from, to)
+			if c.values["backoff"] != "decorrelated" &&
+				(low[n] > from+(to-from)/10 || high[n] < to-(to-from)/10) {
+				t.Errorf("%v: after failure %d only from %s to %s of %s to %s",
+					c.values, n+1, low[n], high[n], from, to)
 			}
 		}
 	}

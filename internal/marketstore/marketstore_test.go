@@ -127,7 +127,8 @@ func TestOccupiedFindsForeignKeys(t *testing.T) {
 			t.Errorf("Occupied of a free prefix: %v", err)
 		}
 		conn.Set(t.Context(), keys.Prefix()+"foreign", 1, 0)
-		if err := marketstore.Occupied(t.Context(), conn, keys); !errors.Is(err, marketstore.ErrOccupied) {
+		err := marketstore.Occupied(t.Context(), conn, keys)
+		if !errors.Is(err, marketstore.ErrOccupied) {
 			t.Errorf("Occupied of a taken prefix: %v, want %v", err, marketstore.ErrOccupied)
 		}
 	})
@@ -139,7 +140,9 @@ func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
 		w.must(marketstore.Offer(w.ctx, w.conn, w.keys, market.Listing{Item: 1, Seller: 1, Price: 30}))
 		w.do("set", w.keys.Lock("market"), "held")
 		prefix := w.keys.Prefix()
-		neighbours := []string{prefix[:len(prefix)-1], prefix[:len(prefix)-1] + "2:run", "users:1", prefix + "foreign"}
+		neighbours := []string{
+			prefix[:len(prefix)-1], prefix[:len(prefix)-1] + "2:run", "users:1", prefix + "foreign",
+		}
 		for _, key := range neighbours {
 			w.do("set", key, 1)
 		}
@@ -155,10 +158,13 @@ func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
 		if rest := w.present(prefix); !slices.Equal(rest, neighbours[3:]) {
 			t.Errorf("under the prefix there is still %q, want only %q", rest, neighbours[3:])
 		}
-		if n, err := w.conn.Exists(w.ctx, neighbours...).Result(); err != nil || n != int64(len(neighbours)) {
+		if n, err := w.conn.Exists(w.ctx, neighbours...).Result(); err != nil ||
+			n != int64(len(neighbours)) {
 			t.Errorf("%d of %d neighbours are left, %v", n, len(neighbours), err)
 		}
-		if removed, err := marketstore.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks)); err != nil || removed != 0 {
+		if removed, err := marketstore.Remove(
+			w.ctx, w.conn, w.keys, made, slices.Values(locks),
+		); err != nil || removed != 0 {
 			t.Errorf("second Remove = %d, %v; want 0", removed, err)
 		}
 	})

@@ -47,7 +47,9 @@ func TestMarketsOfARun(t *testing.T) {
 		alone := testkit.Must(marketstore.Numbered(run, 4))(t)
 		testkit.Succeeds(t, marketstore.Seed(t.Context(), conn, alone, market.Opening{Accounts: 1}))
 		found, err := marketstore.PartsOf(t.Context(), conn, run)
-		slices.SortFunc(found, func(a, b market.Keys) int { return slices.Index(parts, a) - slices.Index(parts, b) })
+		slices.SortFunc(found, func(a, b market.Keys) int {
+			return slices.Index(parts, a) - slices.Index(parts, b)
+		})
 		if err != nil || !slices.Equal(found, parts) {
 			t.Errorf("found %v, %v; want %v", found, err, parts)
 		}

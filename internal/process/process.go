@@ -48,8 +48,8 @@ type Process struct {
 	// Close removes.
 	Folder *Folder
 
-	// Ready says why the process with this id does not serve yet. If it is nil,
-	// it serves at once.
+	// Ready says why the process with this id does not serve yet. If it is nil, it serves at
+	// once. It is called with mu locked: it must not call methods of its Process.
 	Ready func(ctx context.Context, pid int) error
 
 	mu   sync.Mutex

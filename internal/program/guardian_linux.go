@@ -186,8 +186,8 @@ func reapOrphans(program int) {
 	}
 }
 
-// killAll kills all descendants until there are none: one may start another meanwhile. It
-// returns 1 if some are left after guardianLimit.
+// killAll kills all descendants of the guardian until there are none: one may start another
+// meanwhile. It returns 1 if some are left after guardianLimit.
 func killAll() (exit int) {
 	for end := time.Now().Add(guardianLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, pid := range descendants(os.Getpid()) {

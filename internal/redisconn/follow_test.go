@@ -50,8 +50,10 @@ func TestFollowing(t *testing.T) {
 		p.Get(ctx, "{m}:2") // is there
 		return p.MGet(ctx, "{m}:1", "{m}:2").Err()
 	})
-	if !redis.IsExecAbortError(err) && !redisconn.Redirected(err) || !redisconn.Redirected(cmds[0].Err()) {
-		t.Errorf("a transaction over both keys: %v, and its first command: %v; want it discarded, and why",
+	if !redis.IsExecAbortError(err) && !redisconn.Redirected(err) ||
+		!redisconn.Redirected(cmds[0].Err()) {
+		t.Errorf(
+			"a transaction over both keys: %v, and its first command: %v; want it discarded, and why",
 			err, cmds[0].Err())
 	}
 
@@ -62,7 +64,9 @@ func TestFollowing(t *testing.T) {
 	}
 	transaction := func() error {
 		return conn.Watch(ctx, func(tx *redis.Tx) error {
-			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.IncrBy(ctx, "{m}:2", 10).Err() })
+			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				return p.IncrBy(ctx, "{m}:2", 10).Err()
+			})
 			return err
 		}, "{m}:2")
 	}

@@ -19,7 +19,8 @@ func bookRows(t *testing.T) []result.Row {
 	for _, p := range RowsOf(Book) {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
-			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.AuditSummary{Done: true, OK: true},
+			Status: stored.Complete, Seconds: float64(p.Seconds),
+			Audit:  result.AuditSummary{Done: true, OK: true},
 			Listed: int64(p.Listed.Number), Bought: int64(p.Bought.Number), Retries: int64(p.Retries.Number),
 		}
 
@@ -131,7 +132,8 @@ func TestUnsteadyRounds(t *testing.T) {
 				r.WaitMS.Mean = 100
 			}
 		}))[7]
-		if got.Verdict != want || strings.Contains(got.Measured, "fine 5x5 was not steady in round") != (steady < 9) {
+		if got.Verdict != want ||
+			strings.Contains(got.Measured, "fine 5x5 was not steady in round") != (steady < 9) {
 			t.Errorf("claim 8 with %d steady rounds of 9: %s: %s", steady, got.Verdict, got.Measured)
 		}
 	}
@@ -148,10 +150,12 @@ func TestDisturbedRounds(t *testing.T) {
 	}{
 		{9, 9, 0, runs.Holds, ""},
 		{6, 9, 0.43, runs.Holds, " in 6 of 9 rounds"},
-		{5, 9, 0.43, runs.NotJudged, "; not judged: other processes took 43 to 46% of this machine's time in 4 of 9"},
+		{5, 9, 0.43, runs.NotJudged,
+			"; not judged: other processes took 43 to 46% of this machine's time in 4 of 9"},
 		{0, 9, 0.43, runs.NotJudged, "43 to 51% of this machine's time in 9 of 9 rounds"},
 		{3, 3, 0, runs.InEvery, ""},
-		{2, 3, 0.43, runs.NotJudged, "; not judged: other processes took 43% of this machine's time in 1 of 3 rounds"},
+		{2, 3, 0.43, runs.NotJudged,
+			"; not judged: other processes took 43% of this machine's time in 1 of 3 rounds"},
 		{0, 3, 0.43, runs.NotJudged, "43 to 45% of this machine's time in 3 of 3 rounds"},
 		{0, 9, 0.06, runs.DoesNot, ""}, // which every machine has, and which the claim has to bear
 	} {
@@ -163,14 +167,16 @@ func TestDisturbedRounds(t *testing.T) {
 			}
 		}))[7]
 		if got.Verdict != c.want || !strings.Contains(got.Measured, c.says) {
-			t.Errorf("claim 8 with %d quiet rounds of %d: %s: %s", c.quiet, c.planned, got.Verdict, got.Measured)
+			t.Errorf("claim 8 with %d quiet rounds of %d: %s: %s",
+				c.quiet, c.planned, got.Verdict, got.Measured)
 		}
 	}
 
 	busy := func(_ int, rows []result.Row) { rowOf(t, rows, "fine 5x5").Warn(result.Busy, 0.43, "") }
 	few := Judge(rounds(t, 3, busy))[7]
 	if few.Verdict != runs.NotJudged {
-		t.Errorf("claim 8 with numbers that it bears, in three disturbed rounds: %s: %s", few.Verdict, few.Measured)
+		t.Errorf("claim 8 with numbers that it bears, in three disturbed rounds: %s: %s",
+			few.Verdict, few.Measured)
 	}
 }
 
@@ -243,9 +249,12 @@ func TestJudge(t *testing.T) {
 		{8, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 1 }, runs.DoesNot},
 		{8, "watch 5x5", nothingBought, runs.NotJudged},
 	} {
-		got := Judge(rounds(t, 6, func(_ int, rows []result.Row) { c.change(rowOf(t, rows, c.row)) }))[c.claim-1]
+		got := Judge(rounds(t, 6, func(_ int, rows []result.Row) {
+			c.change(rowOf(t, rows, c.row))
+		}))[c.claim-1]
 		if got.Verdict != c.want {
-			t.Errorf("claim %d with %s changed: %s, want %s: %s", c.claim, c.row, got.Verdict, c.want, got.Measured)
+			t.Errorf("claim %d with %s changed: %s, want %s: %s",
+				c.claim, c.row, got.Verdict, c.want, got.Measured)
 		}
 	}
 
@@ -257,7 +266,8 @@ func TestJudge(t *testing.T) {
 			rowOf(t, rows, "fine 5x5").Commands = &commands
 		}))[10]
 		if got.Verdict != want {
-			t.Errorf("claim 11 with %d commands in 60 s: %s, want %s: %s", commands, got.Verdict, want, got.Measured)
+			t.Errorf("claim 11 with %d commands in 60 s: %s, want %s: %s",
+				commands, got.Verdict, want, got.Measured)
 		}
 	}
 }
@@ -266,9 +276,15 @@ func TestJudge(t *testing.T) {
 // need it must say so.
 func TestNotJudged(t *testing.T) {
 	needs := map[string][]int{
-		"watch 1x1": {1, 2, 10, 11}, "watch 5x1": {10, 11}, "watch 5x5": {1, 2, 8, 10, 11},
-		"coarse 1x1": {3, 4, 6, 10, 11}, "coarse 5x1": {3, 4, 6, 10, 11}, "coarse 5x5": {3, 4, 6, 8, 10, 11},
-		"fine 1x1": {5, 6, 7, 10, 11, 12}, "fine 5x1": {5, 6, 7, 10, 11, 12}, "fine 5x5": {5, 6, 7, 8, 9, 10, 11, 12},
+		"watch 1x1":  {1, 2, 10, 11},
+		"watch 5x1":  {10, 11},
+		"watch 5x5":  {1, 2, 8, 10, 11},
+		"coarse 1x1": {3, 4, 6, 10, 11},
+		"coarse 5x1": {3, 4, 6, 10, 11},
+		"coarse 5x5": {3, 4, 6, 8, 10, 11},
+		"fine 1x1":   {5, 6, 7, 10, 11, 12},
+		"fine 5x1":   {5, 6, 7, 10, 11, 12},
+		"fine 5x5":   {5, 6, 7, 8, 9, 10, 11, 12},
 	}
 
 	for _, spoiled := range []struct {
@@ -285,7 +301,8 @@ func TestNotJudged(t *testing.T) {
 			// without the one of commands, which the tables do not tell
 			for _, c := range slices.Delete(Judge(run), 10, 11) {
 				needed := slices.Contains(ids, c.ID)
-				if needed && (c.Verdict != runs.NotJudged || !strings.Contains(c.Measured, name+" "+spoiled.why+" in round 1")) {
+				if needed && (c.Verdict != runs.NotJudged ||
+					!strings.Contains(c.Measured, name+" "+spoiled.why+" in round 1")) {
 					t.Errorf("claim %d: %s %s: %s: %s", c.ID, name, spoiled.why, c.Verdict, c.Measured)
 				}
 				if !needed && c.Verdict != runs.Holds {
@@ -344,7 +361,9 @@ func TestUndecided(t *testing.T) {
 	cut.Rows[len(cut.Rows)-1].Status = stored.Interrupted
 
 	for says, run := range map[string]*runs.Run{
-		" in 7 of 9 rounds": cut, " in 1 of 6 rounds": rounds(t, 1, unchanged), "not one round is complete": {},
+		" in 7 of 9 rounds":         cut,
+		" in 1 of 6 rounds":         rounds(t, 1, unchanged),
+		"not one round is complete": {},
 	} {
 		for _, c := range slices.Delete(Judge(run), 10, 11) {
 			if c.Verdict != runs.NotDecided || c.Low != nil || !strings.HasSuffix(c.Measured, says) {
@@ -357,8 +376,10 @@ func TestUndecided(t *testing.T) {
 	// number that JSON cannot hold, such as NaN.
 	idle := rounds(t, 9, func(_ int, rows []result.Row) {
 		for i := range rows {
-			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
-				Audit: result.AuditSummary{Done: true, OK: true}}
+			rows[i] = result.Row{
+				Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
+				Audit: result.AuditSummary{Done: true, OK: true},
+			}
 		}
 	})
 

@@ -35,7 +35,10 @@ func TestPublishedMatchesFile(t *testing.T) {
 
 	for i, r := range rows {
 		table := records[i+1][1] // which nobody asks for
-		got := []string{r.Source, table, strconv.Itoa(r.Seconds), strconv.Itoa(r.Listers), strconv.Itoa(r.Buyers), r.Locking}
+		got := []string{
+			r.Source, table, strconv.Itoa(r.Seconds),
+			strconv.Itoa(r.Listers), strconv.Itoa(r.Buyers), r.Locking,
+		}
 		for _, v := range []PrintedNumber{r.Listed, r.Bought, r.Retries, r.WaitMS} {
 			text := strconv.FormatFloat(v.Number, 'f', -1, 64)
 			if v.Below {
@@ -75,11 +78,15 @@ func TestRowsOfAPort(t *testing.T) {
 	rows := RowsOf(Jedis)
 	for _, r := range rows {
 		if !math.IsNaN(r.Bought.Number) {
-			printed = append(printed, fmt.Sprintf("%s %dx%d: %.0f", r.Strategy, r.Listers, r.Buyers, r.Bought.Number))
+			printed = append(printed, fmt.Sprintf("%s %dx%d: %.0f",
+				r.Strategy, r.Listers, r.Buyers, r.Bought.Number))
 		}
 	}
 
-	want := []string{"watch 1x1: 44232", "watch 5x1: 2012", "watch 5x5: 352", "coarse" + jedisScheme + " 1x1: 30306"}
+	want := []string{
+		"watch 1x1: 44232", "watch 5x1: 2012", "watch 5x5: 352",
+		"coarse" + jedisScheme + " 1x1: 30306",
+	}
 	if len(rows) != 9 || !slices.Equal(printed, want) {
 		t.Errorf("of %d rows it has printed %q, want %q", len(rows), printed, want)
 	}

@@ -98,7 +98,8 @@ func FuzzParseAxes(f *testing.F) {
 			t.Fatalf("%q is %v, and written out %v, %v", text, axis.Values, again, err)
 		}
 
-		if points := runs.Expand(result.Point{}, []string{"fine", "lua"}, axes); len(points) != 2*len(axis.Values) {
+		points := runs.Expand(result.Point{}, []string{"fine", "lua"}, axes)
+		if len(points) != 2*len(axis.Values) {
 			t.Fatalf("%q has %d points", text, len(points))
 		}
 	})

@@ -18,7 +18,8 @@ func TestParseMetrics(t *testing.T) {
 	for _, m := range runs.JudgedMetrics() {
 		short, err := runs.ParseMetric(m.Short)
 		inCSV, errCSV := runs.ParseMetric(m.Name)
-		if err != nil || errCSV != nil || short.Name != m.Name || inCSV.Name != m.Name || shorts[m.Short] {
+		if err != nil || errCSV != nil || short.Name != m.Name ||
+			inCSV.Name != m.Name || shorts[m.Short] {
 			t.Errorf("%s (%s): %v, %v", m.Short, m.Name, err, errCSV)
 		}
 		shorts[m.Short] = true
@@ -39,7 +40,8 @@ func TestParseMetrics(t *testing.T) {
 			t.Errorf("%q: %v, want %q", names, err, want)
 		}
 	}
-	if all, err := runs.ParseMetrics(nil); err != nil || len(all) != 1 || all[0].Name != runs.PurchasesPerSecond {
+	if all, err := runs.ParseMetrics(nil); err != nil || len(all) != 1 ||
+		all[0].Name != runs.PurchasesPerSecond {
 		t.Errorf("nothing asked for: %v, %v", all, err)
 	}
 	better := func(m runs.JudgedMetric) bool { return m.HigherBetter }
@@ -54,21 +56,27 @@ func TestOlderSchemas(t *testing.T) {
 		t.Run(file, func(t *testing.T) { readsOlder(t, "testdata/"+file) })
 	}
 
-	three := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema3.json"))(t))))(t)
-	if p := three.Rows[0].Point; p.Arrivals != result.ConstantArrivals || p.Server != "" || p.Subject() != p.Strategy {
+	three := testkit.Must(runs.Read(bytes.NewReader(
+		testkit.Must(os.ReadFile("testdata/schema3.json"))(t))))(t)
+	if p := three.Rows[0].Point; p.Arrivals != result.ConstantArrivals || p.Server != "" ||
+		p.Subject() != p.Strategy {
 		t.Errorf("a row of schema 3 is of %+v", p)
 	}
 	if met := three.Manifest.Config.Thresholds; len(met) != 1 || met[0].String() != "p99<=5ms" {
 		t.Errorf("its thresholds are %v", met)
 	}
 
-	four := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema4.json"))(t))))(t)
-	if r := four.Rows[0]; r.Server != "one" || len(r.Course) != 20 || r.CourseP50MS != nil || !r.Began.IsZero() {
+	four := testkit.Must(runs.Read(bytes.NewReader(
+		testkit.Must(os.ReadFile("testdata/schema4.json"))(t))))(t)
+	if r := four.Rows[0]; r.Server != "one" || len(r.Course) != 20 ||
+		r.CourseP50MS != nil || !r.Began.IsZero() {
 		t.Errorf("a row of schema 4 is %+v", r)
 	}
 
-	five := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile("testdata/schema5.json"))(t))))(t)
-	if r := five.Rows[0]; len(r.CourseP50MS) != 20 || r.Began.IsZero() || r.Markets != 0 || r.Masters != nil {
+	five := testkit.Must(runs.Read(bytes.NewReader(
+		testkit.Must(os.ReadFile("testdata/schema5.json"))(t))))(t)
+	if r := five.Rows[0]; len(r.CourseP50MS) != 20 || r.Began.IsZero() ||
+		r.Markets != 0 || r.Masters != nil {
 		t.Errorf("a row of schema 5 is %+v", r)
 	}
 }
@@ -76,8 +84,9 @@ func TestOlderSchemas(t *testing.T) {
 func readsOlder(t *testing.T, path string) {
 	run := testkit.Must(runs.Read(bytes.NewReader(testkit.Must(os.ReadFile(path))(t))))(t)
 	config := run.Manifest.Config
-	if run.Schema != runs.Schema || len(run.Rows) != 2 || run.Rows[0].Name() != config.Points[0].Name() &&
-		run.Rows[0].Name() != config.Points[1].Name() {
+	if run.Schema != runs.Schema || len(run.Rows) != 2 ||
+		run.Rows[0].Name() != config.Points[0].Name() &&
+			run.Rows[0].Name() != config.Points[1].Name() {
 		t.Errorf("read as schema %d with %d rows of %v", run.Schema, len(run.Rows), config.Points)
 	}
 	if judged := config.Judged(); len(judged) != 1 || judged[0].Name != runs.PurchasesPerSecond {

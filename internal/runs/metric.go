@@ -46,8 +46,8 @@ type row = result.Row
 
 var nan = math.NaN()
 
-// Metrics are the numbers of a row, in the order of the CSV. A new one goes to the
-// end: scripts may count columns.
+// Metrics are the numbers of a row, in the order of the CSV, which has columns behind them.
+// Scripts may count columns, so that one more number has its column at the end of all.
 func Metrics() []Metric {
 	return slices.Concat(
 		purchaseMetrics(),
@@ -299,7 +299,8 @@ type shown map[string]struct {
 }
 
 // latency makes the Metrics of a distribution: its parts, and how many times are in it. Those
-// that no table shows stand in the CSV alone. Without a time all but the count are NaN.
+// that no table shows stand in the CSV alone. Without a time all but the count are NaN. Each
+// part is a column of the CSV, in this order: one more moves all columns behind it.
 func latency(name string, of func(*row) *result.Latency, in shown) []Metric {
 	var all []Metric
 	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {

@@ -14,12 +14,16 @@ import (
 // the second round was not complete, and the last round was cut short.
 func threeRounds() *runs.Run {
 	watch := result.Point{Strategy: "watch", Mix: result.Mix{Sellers: 5, Buyers: 1}}
-	fine := result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5}}
+	fine := result.Point{
+		Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5},
+	}
 	r := &runs.Run{}
 	r.Manifest.Config = runs.Config{Points: []result.Point{watch, fine}, Trials: 4}
 
 	row := func(p result.Point, trial int, status string) {
-		r.Rows = append(r.Rows, result.Row{Point: p, Trial: trial, Status: status, Seconds: 2, Bought: int64(trial)})
+		r.Rows = append(r.Rows, result.Row{
+			Point: p, Trial: trial, Status: status, Seconds: 2, Bought: int64(trial),
+		})
 	}
 
 	row(fine, 1, stored.Complete)
@@ -51,7 +55,9 @@ func TestCompleteRounds(t *testing.T) {
 // the order of rounds.
 func TestGroups(t *testing.T) {
 	r := threeRounds()
-	r.Rows = append(r.Rows, result.Row{Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}}})
+	r.Rows = append(r.Rows, result.Row{
+		Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}},
+	})
 	// Backwards, so that neither order is that of the rows.
 	slices.Reverse(r.Rows)
 
@@ -70,7 +76,8 @@ func TestGroups(t *testing.T) {
 
 	c := r.Manifest.Config
 	strategies, places := c.Subjects(), c.Places()
-	if !slices.Equal(strategies, []string{"watch", "fine"}) || !slices.Equal(places, []string{"5x1", "5x1 hold=0.5ms"}) {
+	if !slices.Equal(strategies, []string{"watch", "fine"}) ||
+		!slices.Equal(places, []string{"5x1", "5x1 hold=0.5ms"}) {
 		t.Errorf("strategies %q in %q", strategies, places)
 	}
 }
@@ -78,12 +85,12 @@ func TestGroups(t *testing.T) {
 // TestNames: a point is named by all that it has besides the usual.
 func TestNames(t *testing.T) {
 	p := result.Point{Strategy: "fine#2", Mix: result.Mix{Buyers: 8}, Load: result.Load{
-		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Markets: 2, Rate: 2500,
-		Arrivals: result.ConstantArrivals,
+		Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Markets: 2,
+		Rate: 2500, Arrivals: result.ConstantArrivals,
 	}}
 	on := result.Point{Strategy: "fine#2", Server: "valkey", Mix: p.Mix}
-	if on.Subject() != "fine on valkey#2" || on.Name() != "fine on valkey#2 0x8" || on.Place() != "0x8" ||
-		on.Spec() != "fine" {
+	if on.Subject() != "fine on valkey#2" || on.Name() != "fine on valkey#2 0x8" ||
+		on.Place() != "0x8" || on.Spec() != "fine" {
 		t.Errorf("on a server it is named %q, of %q", on.Name(), on.Subject())
 	}
 
@@ -165,7 +172,9 @@ func TestSteadiness(t *testing.T) {
 		want   float64
 	}{
 		// 1000 is the most, and stands for infinity: JSON has none.
-		{[]int64{100, 100, 100, 100}, 1}, {[]int64{100, 100, 50, 50}, 0.5}, {[]int64{0, 0, 200, 200}, 1000},
+		{[]int64{100, 100, 100, 100}, 1},
+		{[]int64{100, 100, 50, 50}, 0.5},
+		{[]int64{0, 0, 200, 200}, 1000},
 		{[]int64{100, 50}, math.NaN()}, // too few to tell
 	} {
 		r := result.Row{Seconds: float64(len(c.course)), CourseSeconds: 1, Course: c.course}

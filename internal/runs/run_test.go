@@ -22,7 +22,8 @@ func TestReadResultRefuses(t *testing.T) {
 	}
 
 	configured := func(config string) string {
-		return `{"schema":6,"status":"complete","manifest":{"config":` + config + `},"rows":[` + row + `]}`
+		return `{"schema":6,"status":"complete","manifest":{"config":` + config +
+			`},"rows":[` + row + `]}`
 	}
 
 	for text, want := range map[string]string{
@@ -69,7 +70,8 @@ func TestReadResultRefuses(t *testing.T) {
 		configured(`{"axes":[{"name":"rtt","values":[2,1]}]}`): "ascending",
 	} {
 		_, err := runs.Read(strings.NewReader(text))
-		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 
@@ -97,7 +99,8 @@ func TestWriteFails(t *testing.T) {
 	if err := (&runs.Run{}).Write(failingWriter{}); err == nil {
 		t.Error("no error from a full disk")
 	}
-	if err := (&runs.Run{Rows: []result.Row{{Seconds: math.NaN()}}}).Write(new(bytes.Buffer)); err == nil {
+	err := (&runs.Run{Rows: []result.Row{{Seconds: math.NaN()}}}).Write(new(bytes.Buffer))
+	if err == nil {
 		t.Error("no error from a number that JSON cannot hold")
 	}
 }

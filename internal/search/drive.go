@@ -253,7 +253,7 @@ func (d *driver) play(w World, b branch) error {
 		played, err := d.playOnce(w, r)
 		if err == nil && r.twinMismatch != "" {
 			err = fmt.Errorf("%w: two schedules came to the same state after %s and after %s, and then %s",
-				ErrChance, choicesOf(r.twin.path[:r.twin.from]), choicesOf(r.path), r.twinMismatch)
+				ErrChance, choicesOf(r.twinWay), choicesOf(r.path), r.twinMismatch)
 		}
 
 		// What does not return is played again: with what the world has learned meanwhile, or

@@ -18,6 +18,7 @@ type run struct {
 	twin         *twin  // nil: it is played for itself
 	beside       int    // how many points both have come to since then
 	twinMismatch string // how it differs from the twin; empty: it does not
+	twinWay      []node // to the state that both have been in
 }
 
 func newRun(d *driver, b branch) *run {
@@ -87,6 +88,7 @@ func (r *run) addPoint(p ChoicePoint) error {
 		if r.twin == nil {
 			return ErrMerged
 		}
+		r.twinWay = r.twin.path[:r.twin.from]
 	default:
 		r.path = append(r.path, node{point: reached})
 		r.states = append(r.states, state)

@@ -233,7 +233,7 @@ func sameButNumbers(a, b string) bool {
 // maps, or have goroutines side by side.
 type chance struct {
 	depths  []loss
-	example string // how a schedule differed from another one, at the last that was given up
+	example string // how a schedule differed from another one, at one that was given up
 }
 
 // A loss counts points, and those at which a choice was lost.

@@ -265,7 +265,8 @@ func (c *workerConn) Close() error {
 }
 
 // trade makes an order, or without a buyer lists the item. It checks that the times in
-// the receipt fit the whole time.
+// the receipt fit the whole time. It is also called in goroutines other than the check's, where
+// a check can be failed and not be ended: nothing in it calls Fatal, must or applied.
 func (w *worker) trade(ctx context.Context, o market.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()

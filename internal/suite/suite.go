@@ -141,6 +141,9 @@ func (f *Fixture) Start(do func(context.Context) error) *Call {
 		c.Err = do(ctx)
 	}()
 
+	// Registered here and now, as cleanups run last first: what comes later has a held call go on
+	// before it is waited for, and the call's worker, which was opened before, is closed after
+	// this wait.
 	f.Cleanup(func() {
 		cancel()
 		select {

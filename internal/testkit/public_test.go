@@ -63,7 +63,8 @@ type publicPackages struct {
 
 func exportData(t *testing.T) publicPackages {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}", "./...")
+	list := exec.Command("go", "list", "-export", "-deps",
+		"-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}", "./...")
 	list.Dir = "../.."
 	var stderr bytes.Buffer
 	list.Stderr = &stderr
@@ -84,9 +85,10 @@ func exportData(t *testing.T) publicPackages {
 		}
 	}
 	slices.Sort(public.paths)
-	public.importer = importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(files[path])
-	})
+	public.importer = importer.ForCompiler(token.NewFileSet(), "gc",
+		func(path string) (io.ReadCloser, error) {
+			return os.Open(files[path])
+		})
 	return public
 }
 
@@ -173,7 +175,8 @@ func hiddenIn(t types.Type) string {
 
 // The check finds what it is for, wherever a type can hide.
 func TestHiddenTypes(t *testing.T) {
-	hidden := types.NewNamed(types.NewTypeName(0, types.NewPackage(moduleName+"/internal/wire", "wire"), "Gate", nil),
+	hidden := types.NewNamed(
+		types.NewTypeName(0, types.NewPackage(moduleName+"/internal/wire", "wire"), "Gate", nil),
 		types.NewStruct(nil, nil), nil)
 	plain := types.Typ[types.String]
 
@@ -186,8 +189,10 @@ func TestHiddenTypes(t *testing.T) {
 		is   types.Type
 		want bool
 	}{
-		{hidden, true}, {types.NewPointer(hidden), true}, {types.NewMap(plain, types.NewSlice(hidden)), true},
-		{takes(hidden), true}, {takes(takes(hidden)), true}, {takes(plain), false}, {types.NewSlice(plain), false},
+		{hidden, true}, {types.NewPointer(hidden), true},
+		{types.NewMap(plain, types.NewSlice(hidden)), true},
+		{takes(hidden), true}, {takes(takes(hidden)), true},
+		{takes(plain), false}, {types.NewSlice(plain), false},
 	} {
 		if got := hiddenIn(c.is) != ""; got != c.want {
 			t.Errorf("%s: hidden is %t, want %t", c.is, got, c.want)

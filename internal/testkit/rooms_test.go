@@ -18,7 +18,8 @@ var rooms = []struct {
 	floor  int
 }{
 	// What any room may use.
-	{"internal/wire", 0}, {"internal/process", 0}, {"internal/wording", 0}, {"internal/stored", 0}, {"results", 0},
+	{"internal/wire", 0}, {"internal/process", 0}, {"internal/wording", 0}, {"internal/stored", 0},
+	{"results", 0},
 
 	// What is traded, and on what.
 	{"market", 1}, {"internal/marketstore", 1},
@@ -29,11 +30,12 @@ var rooms = []struct {
 	{"strategies", 4}, {"internal/locking", 4}, {"internal/connect", 4}, {"internal/program", 4},
 
 	// How safe it is.
-	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5}, {"internal/history", 5},
-	{"internal/fault", 5}, {"internal/judge", 5},
+	{"verify", 5}, {"internal/findings", 5}, {"internal/search", 5}, {"internal/suite", 5},
+	{"internal/history", 5}, {"internal/fault", 5}, {"internal/judge", 5},
 
 	// How fast it is.
-	{"bench/result", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6}, {"internal/compare", 6},
+	{"bench/result", 6}, {"internal/load", 6}, {"internal/runs", 6}, {"internal/reference", 6},
+	{"internal/compare", 6},
 
 	// How it is shown and run.
 	{"bench", 7}, {"internal/view", 7}, {"bench/compare", 8}, {"cmd", 8},
@@ -116,7 +118,9 @@ func TestMeasuringIsLight(t *testing.T) {
 	}
 	for _, path := range packages {
 		folder, _ := strings.CutPrefix(path, moduleName+"/")
-		for _, heavy := range []string{"testing", "internal/view", "internal/suite", "internal/search", "verify/locktest"} {
+		for _, heavy := range []string{
+			"testing", "internal/view", "internal/suite", "internal/search", "verify/locktest",
+		} {
 			if folder == heavy {
 				t.Errorf("bench links %s", path)
 			}

@@ -107,7 +107,9 @@ func (p *tab) on(width int64, scheme string) {
 
 	// until it is drawn
 	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
-	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+	if _, err := chromedp.Run(
+		p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise),
+	); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -251,7 +253,8 @@ func testEverything(t *testing.T, chromium context.Context) {
 				t.Errorf("%d pixels, %s: %s", width, scheme, complaint)
 			}
 
-			counted := ask[[]int](p, `['table', 'figure svg'].map(kind => document.querySelectorAll(kind).length)`)
+			counted := ask[[]int](p,
+				`['table', 'figure svg'].map(kind => document.querySelectorAll(kind).length)`)
 			if !slices.Equal(counted, []int{tables, pictures}) {
 				t.Errorf("%d tables and pictures, want %d and %d", counted, tables, pictures)
 			}
@@ -268,7 +271,8 @@ func testEverything(t *testing.T, chromium context.Context) {
 		<div style="width: 3000px">wide</div><img src="nowhere.png"><script>console.error("oh"); nothing.at.all</script>`)
 	found := strings.Join(bad.wrong(), "\n")
 	for _, want := range []string{
-		"overflow: it is 3", "picture: ", "cut: 10,000 ms", "link: ", "network: file:", "exception: ", "console: ", "log: ",
+		"overflow: it is 3", "picture: ", "cut: 10,000 ms", "link: ",
+		"network: file:", "exception: ", "console: ", "log: ",
 	} {
 		if !strings.Contains(found, want) {
 			t.Errorf("nobody complains of %q:\n%s", want, found)
@@ -319,7 +323,8 @@ func testMap(t *testing.T, chromium context.Context) {
 		}](p, mapped)
 
 		// The head leads to 63 scenarios: the three of faults, and the 60 from above.
-		if seen.Signs != " –,awhile ~,bad ×,broken !,good ✓,never ∞" || seen.Colors != 6 || !seen.InSight ||
+		if seen.Signs != " –,awhile ~,bad ×,broken !,good ✓,never ∞" ||
+			seen.Colors != 6 || !seen.InSight ||
 			seen.Width > int(width)/2 || seen.Walls > 0 || len(seen.Links) != 63 ||
 			seen.Links[1] != "2. pause: A worker is paused for longer than its lease" {
 			t.Errorf("%d pixels: %+v", width, seen)

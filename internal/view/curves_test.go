@@ -61,7 +61,8 @@ func TestPercentiles(t *testing.T) {
 	encoded = string(testkit.Must(single.Encode(hdrhistogram.V2CompressedEncodingCookieBase))(t))
 	few := percentiles(result.Row{WaitMS: result.Latency{Max: 0.101, Count: 101}, Histogram: encoded})
 	if few[2] != 0.051 || few[10] != 0.091 || few[100] != 0 {
-		t.Errorf("of 101 waits the 51st is %v ms, the 91st %v; the 100th, %v, has none longer", few[2], few[10], few[100])
+		t.Errorf("of 101 waits the 51st is %v ms, the 91st %v; the 100th, %v, has none longer",
+			few[2], few[10], few[100])
 	}
 
 	for _, histogram := range []string{"", "damaged", encoded[:len(encoded)/2]} {
@@ -166,7 +167,8 @@ func TestTickTexts(t *testing.T) {
 	for _, tick := range r.marks() {
 		texts = append(texts, r.text(tick))
 	}
-	if n := len(slices.Compact(slices.Clone(texts))); n < len(texts) || !slices.Contains(texts, "0.0005") {
+	if n := len(slices.Compact(slices.Clone(texts))); n < len(texts) ||
+		!slices.Contains(texts, "0.0005") {
 		t.Errorf("the ticks read %q", texts)
 	}
 }

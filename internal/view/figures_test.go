@@ -68,7 +68,9 @@ func points(strategies []string, places ...result.Point) (all []result.Point) {
 }
 
 func speed(p result.Point) float64 {
-	return map[string]float64{three[0]: 9000, three[1]: 3000, three[2]: 70}[p.Strategy] / (1 + p.HoldMS)
+	return map[string]float64{
+		three[0]: 9000, three[1]: 3000, three[2]: 70,
+	}[p.Strategy] / (1 + p.HoldMS)
 }
 
 var three = []string{"lua", "fine:set-px:ttl=500ms:poll=1ms:cap=20ms<&>", "watch"}
@@ -180,7 +182,8 @@ func TestPlaces(t *testing.T) {
 	}
 
 	i := slices.IndexFunc(d.Paths, func(p path) bool { return p.Class == "interval c0" })
-	if at := fmt.Sprintf("L%v %v", d.Marks[1].X, d.Marks[0].Y); i < 0 || !strings.HasSuffix(d.Paths[i].D, at) {
+	at := fmt.Sprintf("L%v %v", d.Marks[1].X, d.Marks[0].Y)
+	if i < 0 || !strings.HasSuffix(d.Paths[i].D, at) {
 		t.Errorf("the interval of a does not end below b, at %s: %v", at, d.Paths)
 	}
 
@@ -218,7 +221,8 @@ func TestTicks(t *testing.T) {
 		scale     Scale
 		low, high float64
 	}{
-		{Scale{}, 0, 9450}, {Scale{}, 0, 1}, {Scale{}, 0, 0.003}, {Scale{Log: true}, 0.9, 1.1}, {Scale{Log: true}, 2, 60_000},
+		{Scale{}, 0, 9450}, {Scale{}, 0, 1}, {Scale{}, 0, 0.003},
+		{Scale{Log: true}, 0.9, 1.1}, {Scale{Log: true}, 2, 60_000},
 		{Scale{Log: true}, 0.05, 3}, {Scale{Log: true}, 1e-9, 1e9}, {Scale{Log: true}, 5e-324, 1e308},
 	} {
 		ticks := c.scale.ticks(c.low, c.high)

@@ -26,7 +26,8 @@ func manySearches(schemes int) *findings.Explorations {
 		r.Searches = append(r.Searches,
 			findings.Exploration{Scheme: scheme, Program: "one-item", Searched: nothing},
 			findings.Exploration{Scheme: scheme, Program: "one-account", Searched: nothing},
-			findings.Exploration{Scheme: scheme, Program: "listing", Searched: findings.Searched{Schedules: 9},
+			findings.Exploration{Scheme: scheme, Program: "listing",
+				Searched:     findings.Searched{Schedules: 9},
 				ShortestHarm: findings.ShortestHarm{Harm: verify.SoldTwice, Token: "x4"}})
 	}
 	return r
@@ -100,10 +101,12 @@ func testFilters(t *testing.T, chromium context.Context) {
 
 		on := func(media string) {
 			t.Helper()
-			testkit.Succeeds(t, chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media})
-				return err
-			})))
+			testkit.Succeeds(t, chromedp.Do(p.ctx, chromedp.Func(
+				func(ctx context.Context, _ *chromedp.Target) error {
+					_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,
+						emulation.SetEmulatedMediaParams{Media: media})
+					return err
+				})))
 		}
 		on("print")
 		shows("60 rows, 20 schemes")

@@ -199,7 +199,9 @@ func comparedByMetrics() *runs.Run {
 		return []float64{300, 900, 300}[point] + float64(trial%3)
 	})
 	r.Manifest.Config.Margin = new(0.05)
-	r.Manifest.Config.Metrics = []string{"purchases_per_second", "wait_ms_p99", "server_us", "retries_per_purchase"}
+	r.Manifest.Config.Metrics = []string{
+		"purchases_per_second", "wait_ms_p99", "server_us", "retries_per_purchase",
+	}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Strategy == "lua" {
 			row.Retries = 0
@@ -239,7 +241,9 @@ func swept() *runs.Run {
 	}
 
 	r := run(12, points([]string{"watch", "fine"}, places...), func(point, trial int) float64 {
-		return []float64{600, 300, 500, 250, 400, 400, 390, 390, 200, 500, 150, 450}[point] + float64(trial)
+		return []float64{
+			600, 300, 500, 250, 400, 400, 390, 390, 200, 500, 150, 450,
+		}[point] + float64(trial)
 	})
 
 	r.Manifest.Config.Margin = new(float64)
@@ -290,13 +294,19 @@ func open() *runs.Run {
 	slow, fast := at(5, 5), at(5, 5)
 	slow.Rate, fast.Rate = 200, 1000
 	fast.Arrivals = result.ConstantArrivals
-	r := run(1, points([]string{"fine"}, slow, fast), func(point, _ int) float64 { return []float64{200, 600}[point] })
+	r := run(1, points([]string{"fine"}, slow, fast), func(point, _ int) float64 {
+		return []float64{200, 600}[point]
+	})
 
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		row.ServiceMS = result.Latency{Mean: 3, P50: 2.9, P90: 4, P99: 7.1, P999: 9, Max: 10, Count: row.Bought}
+		row.ServiceMS = result.Latency{
+			Mean: 3, P50: 2.9, P90: 4, P99: 7.1, P999: 9, Max: 10, Count: row.Bought,
+		}
 		due := int64(10 * row.Rate)
-		row.Open = &result.OpenLoop{Due: due, Done: row.Bought, Backlog: due - row.Bought, Late: int64(30 * i)}
+		row.Open = &result.OpenLoop{
+			Due: due, Done: row.Bought, Backlog: due - row.Bought, Late: int64(30 * i),
+		}
 	}
 
 	r.Rows[1].Open.LeftOver = 105
@@ -355,7 +365,8 @@ func faults() *findings.FaultTable {
 	f.Findings[len(f.Findings)-1].Leases = 1.5
 
 	for i, s := range f.Subjects {
-		add("failover", s, verify.PurchasesGone, verify.AtOnce, "purchases were acknowledged, and lost", "")
+		add("failover", s, verify.PurchasesGone, verify.AtOnce,
+			"purchases were acknowledged, and lost", "")
 		last := &f.Findings[len(f.Findings)-1]
 		last.Gone = i + 1
 		last.SecondsWithoutService = 1.5 + float64(i)/10

@@ -86,7 +86,8 @@ func TestCSV(t *testing.T) {
 			same = text == ""
 		}
 		if records[0][column] != m.Name || !same {
-			t.Errorf("column %d is %s with %q; want %s with %v", column, records[0][column], text, m.Name, want)
+			t.Errorf("column %d is %s with %q; want %s with %v",
+				column, records[0][column], text, m.Name, want)
 		}
 	}
 }
@@ -103,8 +104,10 @@ func TestGobench(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Succeeds(t, view.Gobench(&b, run))
 
-	for _, comment := range []string{"# watch 1x1, trial 1, bought nothing", "# watch 5x5, trial 1, failed its audit",
-		"# coarse 5x5, trial 1, not complete"} {
+	for _, comment := range []string{
+		"# watch 1x1, trial 1, bought nothing", "# watch 5x5, trial 1, failed its audit",
+		"# coarse 5x5, trial 1, not complete",
+	} {
 		if !strings.Contains(b.String(), comment+"\n") {
 			t.Errorf("%q is not in\n%s", comment, b.String())
 		}

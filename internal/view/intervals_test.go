@@ -15,7 +15,9 @@ import (
 // withCourse is a row of 1.25 s in intervals of half a second.
 func withCourse() result.Row {
 	return result.Row{
-		Point:         result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 2}, Load: result.Load{HoldMS: 0.5}},
+		Point: result.Point{
+			Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 2}, Load: result.Load{HoldMS: 0.5},
+		},
 		Trial:         2,
 		Status:        stored.Complete,
 		Began:         time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC),
@@ -55,7 +57,8 @@ func TestIntervals(t *testing.T) {
 
 	old := withCourse() // of a version that stored neither percentiles nor when a row began
 	old.Began, old.CourseP50MS, old.CourseP99MS = time.Time{}, nil, nil
-	want = `{"run":"old",` + row + `"interval":3,"seconds":0.25,"purchases":50,"purchases_per_second":200}` + "\n"
+	want = `{"run":"old",` + row +
+		`"interval":3,"seconds":0.25,"purchases":50,"purchases_per_second":200}` + "\n"
 	if got := drawn("old", old, 2); got != want {
 		t.Errorf("of an older version it is\n%s\nwant\n%s", got, want)
 	}
@@ -84,7 +87,8 @@ func TestWaits(t *testing.T) {
 		if f.Name != "waits" {
 			continue
 		}
-		if len(f.Panels) != 2 || f.Panels[0].Title != "1x2 hold=0.5ms, p50" || f.Panels[1].Title != "1x2 hold=0.5ms, p99" {
+		if len(f.Panels) != 2 || f.Panels[0].Title != "1x2 hold=0.5ms, p50" ||
+			f.Panels[1].Title != "1x2 hold=0.5ms, p99" {
 			t.Fatalf("the panels are %+v", f.Panels)
 		}
 		p50, p99 := f.Panels[0].Lines[0], f.Panels[1].Lines[0]

@@ -19,7 +19,9 @@ func TestBrokenPromisesStandFirst(t *testing.T) {
 	freed.Diagram = drawn
 	freed.Broken = "owner-only release"
 
-	d := Explored(&findings.Explorations{Judged: true, Searches: []findings.Exploration{outlived, freed}})
+	d := Explored(&findings.Explorations{
+		Judged: true, Searches: []findings.Exploration{outlived, freed},
+	})
 	var headings []string
 	for _, b := range d.Blocks {
 		if b.Schedule == nil {
@@ -43,7 +45,9 @@ func judgedOf(program string, harm verify.Harm, faults int, token string) findin
 	e.Shortest(verify.Violation{Harm: harm, Text: "both"}, 0, faults, token)
 	e.Schedules = 9
 	e.Harmful = 2
-	e.Diagram = &verify.Diagram{Clients: []string{"Alice", "Bob"}, End: []string{"Harm: " + harm.String()}}
+	e.Diagram = &verify.Diagram{
+		Clients: []string{"Alice", "Bob"}, End: []string{"Harm: " + harm.String()},
+	}
 	return e
 }
 
@@ -66,8 +70,8 @@ func TestEachScheduleIsDrawnOnce(t *testing.T) {
 		}
 	}
 
-	const picture = "lock-works: outlived its lease and not told of a loss, which breaks no promise: " +
-		"Harm: outlived its lease, Harm: not told of a loss"
+	const picture = "lock-works: outlived its lease and not told of a loss, " +
+		"which breaks no promise: Harm: outlived its lease, Harm: not told of a loss"
 	if len(pictures) != 1 || pictures[0] != picture {
 		t.Errorf("drawn are %q, want %q", pictures, picture)
 	}
@@ -89,9 +93,12 @@ func TestReplayIsOneSchedule(t *testing.T) {
 		"One schedule was played, and did no harm this time.":                       still,
 		"One schedule was played, and breaks no promise: outlived its lease: both.": outlived,
 	} {
-		d := Explored(&findings.Explorations{Judged: true, Replayed: e.Token, Searches: []findings.Exploration{e}})
+		d := Explored(&findings.Explorations{
+			Judged: true, Replayed: e.Token, Searches: []findings.Exploration{e},
+		})
 		notes := strings.Join(d.Blocks[0].Note, " ")
-		if e.Harm == "" && (strings.Contains(notes, "shortest") || d.Blocks[0].Heading != "lock: no harm") {
+		if e.Harm == "" &&
+			(strings.Contains(notes, "shortest") || d.Blocks[0].Heading != "lock: no harm") {
 			t.Errorf("%s: %s: it is told as one that does harm", d.Blocks[0].Heading, notes)
 		}
 
@@ -133,7 +140,9 @@ func TestUncheckedPromisesStandFirst(t *testing.T) {
 			{Promise: "notices loss", State: "not kept"}, {Promise: "exclusive", State: "kept"},
 		},
 	} {
-		r := &findings.Explorations{Judged: true, Promises: promises, Notes: []string{"lease: asked for 500ms"}}
+		r := &findings.Explorations{
+			Judged: true, Promises: promises, Notes: []string{"lease: asked for 500ms"},
+		}
 		d := Explored(r)
 		if !strings.HasPrefix(strings.Join(d.Findings, " "), want) {
 			t.Errorf("%+v: %q, want %q", promises, d.Findings, want)

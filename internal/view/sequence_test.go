@@ -29,7 +29,8 @@ func schedule() verify.Diagram {
 			{At: 2 * time.Second, Client: -1, Reply: "*starts anew, empty*"},
 			{At: 2 * time.Second, Client: -1, Reply: verify.TimeGoesOn},
 			{At: 3 * time.Second, Client: 2, Does: "DEL lock:1", Reply: "*is lost, the connection breaks*"},
-			{At: 4 * time.Second, Client: 2, Does: "SET lock:1\x1b[31m", Reply: "*executed, then the client dies*"},
+			{At: 4 * time.Second, Client: 2, Does: "SET lock:1\x1b[31m",
+				Reply: "*executed, then the client dies*"},
 			{At: 5 * time.Second, Client: 0, Does: "*wakes after 5s*"},
 			{At: 6 * time.Second, Client: 0, Does: "GET lock:1"},
 			{At: 6 * time.Second, Client: 0, Does: "*enters*"},
@@ -51,7 +52,8 @@ func TestSequence(t *testing.T) {
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",
 		`class="paused"`, ">pauses<", ">wakes after 5s<",
 		">GET lock:1<", ">enters<", ">leaves<",
-		">starts anew, empty<", "…<title>EVALSHA", `<text class="harm" text-anchor="start"`, ">✕<", ">4s<",
+		">starts anew, empty<", "…<title>EVALSHA",
+		`<text class="harm" text-anchor="start"`, ">✕<", ">4s<",
 	} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("the picture does not hold %q", want)
@@ -105,14 +107,23 @@ func TestSchedulesHaveNames(t *testing.T) {
 // Explorations are drawn in each form, the worst first.
 func TestExplored(t *testing.T) {
 	diagram := schedule()
-	r := &findings.Explorations{Schema: findings.ExplorationsSchema, Version: "v1", Searches: []findings.Exploration{
-		{Scheme: "set-px", Program: "one-item", Searched: findings.Searched{Faults: 1, Schedules: 108, Harmful: 10},
-			ShortestHarm: findings.ShortestHarm{
-				Harm: verify.SoldTwice, Shows: "item 1", Token: "x5/a/b/c", Diagram: &diagram, Broken: "exclusive"}},
-		{Scheme: "watch", Program: "one-item", Searched: findings.Searched{
-			Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1}},
-		{Scheme: "etcd", Why: "its lock needs other servers"},
-	}}
+	r := &findings.Explorations{
+		Schema:  findings.ExplorationsSchema,
+		Version: "v1",
+		Searches: []findings.Exploration{
+			{
+				Scheme: "set-px", Program: "one-item",
+				Searched: findings.Searched{Faults: 1, Schedules: 108, Harmful: 10},
+				ShortestHarm: findings.ShortestHarm{
+					Harm: verify.SoldTwice, Shows: "item 1", Token: "x5/a/b/c",
+					Diagram: &diagram, Broken: "exclusive",
+				},
+			},
+			{Scheme: "watch", Program: "one-item", Searched: findings.Searched{
+				Preemptions: 2, Faults: 1, Schedules: 50, Points: 20, Lost: 1}},
+			{Scheme: "etcd", Why: "its lock needs other servers"},
+		},
+	}
 
 	// A shell and Markdown have other meanings for it.
 	long := "x5/" + strings.Repeat("a_long*word/", 12) + "b c/d1.d2"
@@ -127,7 +138,8 @@ func TestExplored(t *testing.T) {
 		testkit.Succeeds(t, write(&out, view.Explored(r)))
 		said := strings.ReplaceAll(strings.Join(strings.Fields(out.String()), " "), "&#34;", `"`)
 		for _, want := range []string{
-			"Every schedule: 3 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
+			"Every schedule: 3 searches of 3 schemes",
+			`BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
 			"Harm was found in 2 of 3 searches.", "Nothing was found against watch.", "10 of 108",
 			"except below 1", "not explored", "marketsim explore --replay x5/a/b/c",
 		} {

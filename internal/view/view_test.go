@@ -66,7 +66,8 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatalf("%v; 'go test ./internal/view -update' writes it", err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is drawn otherwise (-stored +drawn); 'go test ./internal/view -update' writes it:\n%s", path, diff)
+		t.Errorf("%s is drawn otherwise (-stored +drawn); "+
+			"'go test ./internal/view -update' writes it:\n%s", path, diff)
 	}
 }
 
@@ -111,7 +112,8 @@ func TestText(t *testing.T) {
 			t.Errorf("%s without color:\n%s", name, cmp.Diff(text.String(), plain.String()))
 		}
 
-		if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored.String(), ""); got != text.String() {
+		got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored.String(), "")
+		if got != text.String() {
 			t.Errorf("%s in color:\n%s", name, cmp.Diff(text.String(), got))
 		}
 
@@ -155,12 +157,13 @@ func TestAgain(t *testing.T) {
 	err := errors.Join(view.CSV(read, view.NamedRun{Run: run}), view.Gobench(read, run))
 	testkit.Succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
 
-	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
+	if text := told.String(); strings.Contains(text, "fine#") ||
+		strings.Count(text, "the same again (A/A)") < 10 {
 		t.Errorf("it is told as\n%s", text)
 	}
 
-	if text := read.String(); strings.Contains(text, "again") || !strings.Contains(text, "strategy=fine#2/") ||
-		!strings.Contains(text, ",fine#2,") {
+	if text := read.String(); strings.Contains(text, "again") ||
+		!strings.Contains(text, "strategy=fine#2/") || !strings.Contains(text, ",fine#2,") {
 		t.Errorf("other programs read\n%s", text)
 	}
 }
@@ -179,7 +182,9 @@ func TestNarrow(t *testing.T) {
 			}
 		}
 
-		for _, block := range slices.DeleteFunc(d.Blocks, func(b view.Block) bool { return b.Table == nil }) {
+		for _, block := range slices.DeleteFunc(d.Blocks, func(b view.Block) bool {
+			return b.Table == nil
+		}) {
 			for _, row := range block.Table.Rows {
 				for c, number := range block.Table.Numeric() { // the first column names the row
 					whole := c == 0 || number || row[c].Tone == "bad"
@@ -190,7 +195,8 @@ func TestNarrow(t *testing.T) {
 			}
 		}
 
-		if all := strings.Count(wide.String(), "\nrow "); all > 0 && strings.Count(narrow.String(), "\nrow ") <= all {
+		if all := strings.Count(wide.String(), "\nrow "); all > 0 &&
+			strings.Count(narrow.String(), "\nrow ") <= all {
 			t.Errorf("%s has no more than the %d tables of a wide terminal", name, all)
 		}
 	}
@@ -249,7 +255,10 @@ func TestHostile(t *testing.T) {
 		"html":     func(b *bytes.Buffer, r *runs.Run) error { return view.HTML(b, view.Run(r)) },
 		"csv":      func(b *bytes.Buffer, r *runs.Run) error { return view.CSV(b, view.NamedRun{Name: "\x1b[2J", Run: r}) },
 		"gobench":  func(b *bytes.Buffer, r *runs.Run) error { return view.Gobench(b, r) },
-		"line":     func(b *bytes.Buffer, r *runs.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
+		"line": func(b *bytes.Buffer, r *runs.Run) error {
+			b.WriteString(view.Line(r.Rows[0]))
+			return nil
+		},
 	} {
 		var b bytes.Buffer
 		testkit.Succeeds(t, draw(&b, hostile()))
@@ -284,7 +293,8 @@ func TestWords(t *testing.T) {
 
 		var b bytes.Buffer
 		testkit.Succeeds(t, view.Text(&b, view.Run(r)))
-		if strings.Contains(b.String(), "warning "+string(code[1])) || strings.Contains(b.String(), "%!") ||
+		if strings.Contains(b.String(), "warning "+string(code[1])) ||
+			strings.Contains(b.String(), "%!") ||
 			!strings.Contains(b.String(), "\nfine 5x5 at 200/s: ") {
 			t.Errorf("%s has no words:\n%s", code[1], b.String())
 		}
@@ -335,8 +345,12 @@ func TestNumber(t *testing.T) {
 // first, a violation before all.
 func TestFindings(t *testing.T) {
 	for want, change := range map[string]func(r *runs.Run){
-		"All audits passed: money and items are right in 54 rows.": func(r *runs.Run) { r.Manifest.Config.Margin = nil },
-		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *runs.Run) { r.Rows[3].Audit.OK = false },
+		"All audits passed: money and items are right in 54 rows.": func(r *runs.Run) {
+			r.Manifest.Config.Margin = nil
+		},
+		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *runs.Run) {
+			r.Rows[3].Audit.OK = false
+		},
 		"The run was incomplete, because the environment failed after 53 of 54 rows.": func(r *runs.Run) {
 			r.Status, r.Rows = stored.Incomplete, r.Rows[:53]
 		},

@@ -36,8 +36,9 @@ type ReplyLimit struct {
 	open   int64 // their sum
 }
 
-// Pass takes what was just read, and returns what of it is passed on, in the same memory.
-// The error says what the server did; the connection is then of no more use.
+// Pass takes what was just read, and returns what of it is passed on, which begins where data
+// does: Read, which calls this, returns only how long it is. The error says what the server
+// did; the connection is then of no more use.
 func (l *ReplyLimit) Pass(data []byte) (passed []byte, err error) {
 	// No more is passed on than was read, so that append overwrites nothing that is still to be
 	// read.

@@ -61,7 +61,9 @@ func TestOpenGateHoldsNobody(t *testing.T) {
 
 // passing lets a worker pass steps in a goroutine, and reports where it is
 // held; closed at its end.
-func passing(t *testing.T, steps []step.Name, points ...step.Breakpoint) (*step.Gate, <-chan step.Name) {
+func passing(
+	t *testing.T, steps []step.Name, points ...step.Breakpoint,
+) (*step.Gate, <-chan step.Name) {
 	t.Helper()
 	held := make(chan step.Name)
 	g := step.HoldEach(func(at step.Name) { held <- at }, points...)
@@ -75,7 +77,9 @@ func passing(t *testing.T, steps []step.Name, points ...step.Breakpoint) (*step.
 }
 
 func TestGateWithSeveralPoints(t *testing.T) {
-	lap := []step.Name{step.Looked, step.Acquired, step.BeforeWrite, step.Looked, step.BeforeRelease, step.Looked}
+	lap := []step.Name{
+		step.Looked, step.Acquired, step.BeforeWrite, step.Looked, step.BeforeRelease, step.Looked,
+	}
 	type points = []step.Breakpoint
 
 	for _, c := range []struct {
@@ -85,7 +89,10 @@ func TestGateWithSeveralPoints(t *testing.T) {
 	}{
 		{"nowhere", nil, nil},
 		{"at a step, once", points{{At: step.Looked}}, []step.Name{step.Looked}},
-		{"at a step twice", points{{At: step.Looked}, {At: step.Looked}}, []step.Name{step.Looked, step.Looked}},
+		{
+			"at a step twice", points{{At: step.Looked}, {At: step.Looked}},
+			[]step.Name{step.Looked, step.Looked},
+		},
 		{
 			"in the order of the steps", points{{At: step.BeforeWrite}, {At: step.Acquired}},
 			[]step.Name{step.Acquired, step.BeforeWrite},
@@ -94,7 +101,8 @@ func TestGateWithSeveralPoints(t *testing.T) {
 		{"after another", points{{At: step.Looked, After: step.BeforeRelease}}, []step.Name{step.Looked}},
 		{"at a step that does not come", points{{At: step.Half}}, nil},
 		{
-			"at a step, and at another after it", points{{At: step.BeforeRelease}, {At: step.Looked, After: step.BeforeRelease}},
+			"at a step, and at another after it",
+			points{{At: step.BeforeRelease}, {At: step.Looked, After: step.BeforeRelease}},
 			[]step.Name{step.BeforeRelease, step.Looked},
 		},
 	} {
@@ -117,7 +125,8 @@ func TestGateWithSeveralPoints(t *testing.T) {
 
 func TestOpenGateLetsTheWorkerGoToItsEnd(t *testing.T) {
 	lap := []step.Name{step.Acquired, step.BeforeWrite}
-	g, held := passing(t, lap, step.Breakpoint{At: step.Acquired}, step.Breakpoint{At: step.BeforeWrite})
+	g, held := passing(t, lap,
+		step.Breakpoint{At: step.Acquired}, step.Breakpoint{At: step.BeforeWrite})
 	<-held
 	g.Open()
 	if at, more := <-held; more {

@@ -40,12 +40,14 @@ func redisson() Kind {
 		Source:  "Redisson RLock; its wiki, \"Distributed locks\"",
 		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
 
+		// Renews is not set, though its leases have Renew: +watchdog would be a second watchdog
+		// beside its own.
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
 			Reentrant: true,
 		},
 		Params: []param.Param{redissonTTLParam, leaseParam, locking.LostReplyParam, TimeoutParam},
-		// The answer to the last release.
+		// The second has the answer to the last release. The scripts take them in this order.
 		Keys: func(key string) []string { return []string{key, key + ":released"} },
 		// With a lease of its own it is not renewed; if the reply to an acquisition was lost, it is
 		// given back.
@@ -77,6 +79,7 @@ func (r *redissonScripts) life() time.Duration {
 // enterOnce enters by a script, which answers 0, or for how many ms its holder has the lock.
 // Each entry sets the expiry again, and without a lease gets a watchdog in place of the last.
 func (r *redissonScripts) enterOnce(ctx context.Context) (bool, error) {
+	// Not r.asked: where a holder enters again, r is the hold of its first entry.
 	asked := time.Now()
 	life := r.life().Milliseconds()
 	left, err := redissonTake.Run(ctx, r.rdb, []string{r.key}, r.token, life).Int64()

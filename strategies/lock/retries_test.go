@@ -49,14 +49,18 @@ func TestPollsWaitAsTheirParametersSay(t *testing.T) {
 		{param.Values{"timeout": "20ms", "backoff": "exp", "cap": "4ms"}, ms(0, 1, 3, 7, 11, 15, 19, 20)},
 		// Which a wait of 16 ms would pass.
 		{param.Values{"timeout": "20ms", "backoff": "exp"}, ms(0, 1, 3, 7, 15, 20)},
-		{param.Values{"poll": "1s", "timeout": "3s"}, ms(0, 1000, 2000, 3000)}, // as the book's lock in Java
+		{
+			param.Values{"poll": "1s", "timeout": "3s"},
+			ms(0, 1000, 2000, 3000), // as the book's lock in Java
+		},
 		{param.Values{"tries": "3"}, ms(0, 1, 2)},
 		{param.Values{"tries": "1"}, ms(0)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			at, err := attempts(t, c.params)
 			if !slices.Equal(at, c.at) || !errors.Is(err, lock.ErrTimeout) {
-				t.Errorf("%v: attempts at %v, then %v; want them at %v, and a time-out", c.params, at, err, c.at)
+				t.Errorf("%v: attempts at %v, then %v; want them at %v, and a time-out",
+					c.params, at, err, c.at)
 			}
 		})
 	}
@@ -64,7 +68,9 @@ func TestPollsWaitAsTheirParametersSay(t *testing.T) {
 
 func TestRandomWaitsDiffer(t *testing.T) {
 	t.Parallel()
-	for _, params := range []param.Values{{"jitter": "1"}, {"backoff": "full"}, {"backoff": "decorrelated"}} {
+	for _, params := range []param.Values{
+		{"jitter": "1"}, {"backoff": "full"}, {"backoff": "decorrelated"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			params["timeout"] = "100ms"
 			at, err := attempts(t, params)
@@ -86,7 +92,8 @@ func TestOutOfTriesIsNotOutOfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, err := attempts(t, param.Values{"tries": "3"})
-		if err == nil || !strings.HasSuffix(err.Error(), "lock was held at each of as many tries as there may be, 3") {
+		if err == nil ||
+			!strings.HasSuffix(err.Error(), "lock was held at each of as many tries as there may be, 3") {
 			t.Error(err)
 		}
 	})

@@ -12,7 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.MaxParallel(8) // searches are one after the other; what is played on real servers mostly waits
+	// searches are one after the other; what is played on real servers mostly waits
+	testkit.MaxParallel(8)
 	os.Exit(m.Run())
 }
 
@@ -30,8 +31,9 @@ func programOf(t *testing.T, text, name string) (explore.Program, suite.Market) 
 // takesLong are the wants, by spec and program, that are left out unless
 // explore.SearchesAll.
 var takesLong = []string{
-	"fine:fenced:fencing=on:idempotent=on relisted", "fine-wallet one-account", "fine:set-ex-fixed listing",
-	"watch relisted", "fine one-item", "fine:fenced:fencing=on locks-apart",
+	"fine:fenced:fencing=on:idempotent=on relisted", "fine-wallet one-account",
+	"fine:set-ex-fixed listing", "watch relisted", "fine one-item",
+	"fine:fenced:fencing=on locks-apart",
 }
 
 // wants are what a search finds of a spec in a program: the fewest preemptions
@@ -71,7 +73,9 @@ var wants = []struct {
 // Requests that conflict with none are delivered at once, which leaves out
 // schedules and no harm.
 func TestReduction(t *testing.T) {
-	for _, text := range []string{"unsafe", "claim", "watch-item", "lua", "fine:set-px", "fine:set-ex-compare"} {
+	for _, text := range []string{
+		"unsafe", "claim", "watch-item", "lua", "fine:set-px", "fine:set-ex-compare",
+	} {
 		p, _ := programOf(t, text, "one-item")
 		b := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
 		reduced := explore.Run(t, p, b)

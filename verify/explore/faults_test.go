@@ -21,7 +21,9 @@ import (
 // and B two with 6 s between, so that A gives a late one up in between. Harm is done if
 // what stands there at the end is what it must not be.
 func late(never string) Program {
-	p := pushesBy(1, true, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
+	p := pushesBy(1, true, never, func(
+		ctx context.Context, conn *redisconn.Conn, key, letter string,
+	) error {
 		if letter == "A" {
 			_ = conn.Append(ctx, key, "A").Err()
 			return conn.Append(ctx, key, "a").Err()
@@ -37,7 +39,9 @@ func late(never string) Program {
 // A late request may come at any time after its client has given up: at once, after what
 // its client did then, after what others did, and never; two of them in any order.
 func TestLate(t *testing.T) {
-	for never, faults := range map[string]int{"BaAb": 1, "BabA": 1, "BbaA": 2, "BbAa": 2, "BabAA": -1} {
+	for never, faults := range map[string]int{
+		"BaAb": 1, "BabA": 1, "BbaA": 2, "BbAa": 2, "BabAA": -1,
+	} {
 		r := Run(t, late(never), Bounds{Preemptions: 1, Faults: 2, Kinds: []Fault{Late}})
 		switch {
 		case faults < 0 && len(r.Found) > 0, faults > 0 && len(r.Found) == 0:
@@ -96,7 +100,9 @@ func TestLateHoldsItsConnection(t *testing.T) {
 // pipelined is a program in which A sends three letters in one pipeline, and B
 // two by themselves.
 func pipelined(never string) Program {
-	p := pushesBy(1, true, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
+	p := pushesBy(1, true, never, func(
+		ctx context.Context, conn *redisconn.Conn, key, letter string,
+	) error {
 		if letter == "B" {
 			return errors.Join(conn.Append(ctx, key, "x").Err(), conn.Append(ctx, key, "y").Err())
 		}
@@ -214,7 +220,9 @@ func reads(expiry time.Duration, servers int) Program {
 		gone := false
 
 		do := func(name string) Client {
-			return Client{name, connectedTo(servers-1, func(ctx context.Context, conn *redisconn.Conn) string {
+			return Client{name, connectedTo(servers-1, func(
+				ctx context.Context, conn *redisconn.Conn,
+			) string {
 				set := conn.Set(ctx, name, "set", expiry).Err()
 				gone = gone || set == nil && errors.Is(conn.Get(ctx, name).Err(), redis.Nil)
 				return ""

@@ -18,7 +18,8 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-var update = flag.Bool("update", false, "with -run '^TestRedlock$': store what is found in results/explored")
+var update = flag.Bool("update", false,
+	"with -run '^TestRedlock$': store what is found in results/explored")
 
 const storeAgain = "go test ./verify/explore -run '^TestRedlock$' -timeout 60m -update"
 
@@ -73,7 +74,9 @@ func (l looked) search(t *testing.T) findings.Exploration {
 	t.Helper()
 	scheme := testkit.Must(fault.SchemeOf(catalogue.Full(), l.scheme))(t)
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
-	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
+	bounds := explore.Bounds{
+		Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults,
+	}
 	r := testkit.Must(explore.Search(t.Context(), p, bounds))(t)
 
 	e := findings.Exploration{
@@ -194,7 +197,9 @@ func TestRedlockOnRealServers(t *testing.T) {
 // A program among three masters is for a lock that needs them, and for no other.
 func TestMastersAreForRedlock(t *testing.T) {
 	for _, m := range suite.Markets() {
-		for spec, needs := range map[string]bool{"fine:redlock": true, "fine:set-px": false, "lua": false} {
+		for spec, needs := range map[string]bool{
+			"fine:redlock": true, "fine:set-px": false, "lua": false,
+		} {
 			_, err := m.Spec(catalogue.Full(), spec)
 			if applies := err == nil; applies != (needs == (m.LockServers > 1)) {
 				t.Errorf("%s in %s: %v", spec, m.Name, err)

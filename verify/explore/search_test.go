@@ -23,9 +23,10 @@ import (
 // key of their own, or to one that they share. Harm is done if what stands there at
 // the end is what it must not be.
 func pushes(times int, shared bool, never string) Program {
-	return pushesBy(times, shared, never, func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
-		return conn.Append(ctx, key, letter).Err()
-	})
+	return pushesBy(times, shared, never,
+		func(ctx context.Context, conn *redisconn.Conn, key, letter string) error {
+			return conn.Append(ctx, key, letter).Err()
+		})
 }
 
 // A push appends a letter to a key.
@@ -68,12 +69,16 @@ func planted(found bool, text string) []verify.Violation {
 }
 
 // connected is a client with a connection of its own.
-func connected(do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
+func connected(
+	do func(context.Context, *redisconn.Conn) string,
+) func(context.Context, *Session) string {
 	return connectedTo(-1, do)
 }
 
 // connectedTo is connected to a server of the locks, from 0; below 0: the market's.
-func connectedTo(n int, do func(context.Context, *redisconn.Conn) string) func(context.Context, *Session) string {
+func connectedTo(
+	n int, do func(context.Context, *redisconn.Conn) string,
+) func(context.Context, *Session) string {
 	return func(ctx context.Context, s *Session) string {
 		addr := ""
 		if n >= 0 {
@@ -344,7 +349,9 @@ func TestNothingIsConcluded(t *testing.T) {
 			runs++
 			return fmt.Sprint(conn.Set(ctx, strings.Repeat("x", runs%19), "", 0).Err())
 		})), Bounds{Faults: 1}, "do not lead to the same points"},
-		"never returns": {one(func(context.Context, *Session) string { select {} }), Bounds{}, "never returns"},
+		"never returns": {one(func(context.Context, *Session) string {
+			select {}
+		}), Bounds{}, "never returns"},
 		"leaves a goroutine": {one(func(context.Context, *Session) string {
 			go neverEnds()
 			return ""

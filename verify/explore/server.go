@@ -281,7 +281,8 @@ type executed struct {
 }
 
 // executeLogged executes a request, and notes it in the log: of a server that a replica which
-// lags may replace, also whether it has changed something. Server 0 is never replaced.
+// lags may replace, also whether it has changed something, for states. Server 0 is never
+// replaced.
 func (s *Server) executeLogged(r *request) {
 	// Before it is executed, which may select another database.
 	s.log = append(s.log, executed{
@@ -299,6 +300,8 @@ func (s *Server) executeLogged(r *request) {
 		return
 	}
 
+	// A state leaves out entries without changes, see sayLog; Lag asks nothing of this. What is
+	// queued stays in it: an EXEC that comes alone does not name that.
 	before := s.held()
 	s.world.observe(r)
 	s.log[len(s.log)-1].changes = r.queues || s.held() != before

@@ -42,6 +42,9 @@ import (
 //
 // One state in a hundred is played on all the same, and compared with its twin: see package
 // search.
+//
+// It must change nothing that a schedule goes by: the search does not ask for states on the way
+// to a branch, nor in a replay.
 func (e *explorer) state(w *world) string {
 	if w.trial.State == nil || w.blurred {
 		return ""

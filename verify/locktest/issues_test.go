@@ -214,20 +214,25 @@ func TestExploreWhatPeopleReport(t *testing.T) {
 		{"redisson/redisson#84", extendedBy(getThenSet), extendedBy(compareAndExpire),
 			extended, strikes(explore.Pause), verify.ExtendedLost},
 		// Nobody renews a lease that ends: no more than a note.
-		{"linagora/cozy-stack#4911", renewing(true), renewing(false), long, strikes(explore.Lose), verify.Outlived},
-		{"redis/redis-py#3124", renewedElsewhere(false), renewedElsewhere(true), long, inTurn, verify.TwoHolders},
-		{"medusajs/medusa#16285", bothKeys(leavesIt), bothKeys(detached), briefly, meets, verify.LockedOut},
+		{"linagora/cozy-stack#4911", renewing(true), renewing(false),
+			long, strikes(explore.Lose), verify.Outlived},
+		{"redis/redis-py#3124", renewedElsewhere(false), renewedElsewhere(true),
+			long, inTurn, verify.TwoHolders},
+		{"medusajs/medusa#16285", bothKeys(leavesIt), bothKeys(detached),
+			briefly, meets, verify.LockedOut},
 		{"kalbasit/ncps#913", bothKeys(underTheCall), bothKeys(detached),
 			briefly, strikes(explore.Cancel), verify.LockedOut},
 		// Sound: a script is not interrupted.
-		{"ionelmc/python-redis-lock#27", signalled(false), signalled(true), long, twice, verify.LockedOut},
+		{"ionelmc/python-redis-lock#27", signalled(false), signalled(true),
+			long, twice, verify.LockedOut},
 		// Sound: a transaction that watches the lock.
 		{"eclipse-leshan/leshan#837", own(setPX, getThenDel), own(setPX, watchAndDelete),
 			briefly, strikes(explore.Pause), verify.FreedAnothers},
 	} {
 		t.Run(test.issue, func(t *testing.T) {
 			without(t, slices.Contains([]string{
-				"redisson/redisson#84", "linagora/cozy-stack#4911", "kalbasit/ncps#913", "eclipse-leshan/leshan#837",
+				"redisson/redisson#84", "linagora/cozy-stack#4911",
+				"kalbasit/ncps#913", "eclipse-leshan/leshan#837",
 			}, test.issue))
 			text, harms := judged(t, test.works, test.flawed, test.at)
 			if !slices.Contains(harms, test.harm) {

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	testkit.MaxParallel(parallel)
 	const here = "github.com/marketsim/marketsim/verify"
 	testkit.VerifyNoLeaks(m, // of schedules that are held up by a mutex
-		"testing/synctest.Test", "testing/synctest.Test.func1", here+"/explore.(*explorer).inBubble.func2",
+		"testing/synctest.Test", "testing/synctest.Test.func1",
+		here+"/explore.(*explorer).inBubble.func2",
 		here+"/explore.(*world).start.func1", here+"/locktest.watched.renews",
 		here+"/locktest.(*exploring).takesToo")
 }
@@ -47,7 +48,8 @@ func TestMissingHooksLeavePromisesUnchecked(t *testing.T) {
 	m.promises.Fair = false
 	missing := Run(t, Factory{Open: m.factory().Open}).Unchecked()
 	if !slices.Equal(missing, []string{
-		"exclusive", "owner-only release", "survives a crash", "clock-independent", "survives node loss", "notices loss",
+		"exclusive", "owner-only release", "survives a crash", "clock-independent",
+		"survives node loss", "notices loss",
 	}) {
 		t.Errorf("unchecked: %q", missing)
 	}
@@ -267,26 +269,37 @@ var found = map[fault]struct{ by, too []string }{
 	letsAllIn: {
 		by: []string{"try takes", "workers exclude", "renewal keeps", "waiter gets", "names"},
 		too: []string{
-			"acquisition ends", "cancellation", "deadline", "holder enters", "lease of a reader", "reader frees",
-			"readers share", "release of a lost", "second release", "waiting writer", "works while",
+			"acquisition ends", "cancellation", "deadline", "holder enters",
+			"lease of a reader", "reader frees", "readers share", "release of a lost",
+			"second release", "waiting writer", "works while",
 		},
 	},
 	oneForAllNames: {
-		by:  []string{"names"},
-		too: []string{"release that is given", "release that says yes", "release that was overtaken", "wait that is given"},
+		by: []string{"names"},
+		too: []string{
+			"release that is given", "release that says yes", "release that was overtaken",
+			"wait that is given",
+		},
 	},
 	sleepsOn: {
 		by: []string{"waiter gets"},
 		too: []string{
-			"crashed holder", "crashed waiter", "readers share", "waiters get", "waiting writer", "workers exclude",
+			"crashed holder", "crashed waiter", "readers share", "waiters get",
+			"waiting writer", "workers exclude",
 		},
 	},
-	deafToContext: {by: []string{"cancellation", "deadline", "context that has"}, too: []string{"waiting writer"}},
+	deafToContext: {
+		by:  []string{"cancellation", "deadline", "context that has"},
+		too: []string{"waiting writer"},
+	},
 	flattensErrors: {
 		by:  []string{"acquisition ends", "cancellation", "deadline", "context that"},
 		too: []string{"readers share"},
 	},
-	keepsItsPlace: {by: []string{"acquisition ends", "cancellation", "deadline"}, too: []string{"readers share"}},
+	keepsItsPlace: {
+		by:  []string{"acquisition ends", "cancellation", "deadline"},
+		too: []string{"readers share"},
+	},
 	freesWhenCancelled: {
 		by:  []string{"acquisition ends", "cancellation", "deadline"},
 		too: []string{"readers share", "waiting writer"},
@@ -314,7 +327,10 @@ var found = map[fault]struct{ by, too []string }{
 	renewsAnyones:     {by: []string{"renewal of a lost", "renewal of a lease"}},
 	renewsTheEnded:    {by: []string{"renewal of a lease"}},
 	readersShareLease: {by: []string{"lease of a reader"}},
-	readersExclude:    {by: []string{"readers share"}, too: []string{"lease of a reader", "reader frees"}},
+	readersExclude: {
+		by:  []string{"readers share"},
+		too: []string{"lease of a reader", "reader frees"},
+	},
 	writesAmongReaders: {
 		by:  []string{"readers share"},
 		too: []string{"lease of a reader", "reader frees", "waiting writer"},

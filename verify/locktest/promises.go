@@ -68,6 +68,8 @@ func waitersGetItInOrder(f *fixture) {
 
 // fencesGrow has workers take the lock in turn, and once after the crash of a holder.
 func fencesGrow(f *fixture) {
+	// Before dead is opened: a worker whose leases renew themselves may have to crash at its
+	// proxies, which only workers that are opened after this call have.
 	f.needsAbandon()
 	workers := []lock.Locker{f.worker(), f.worker(), f.worker()}
 	var last int64
@@ -165,7 +167,10 @@ const handovers = 100
 // waitingWriterIsServed has each reader take the lock before the last one has left, until
 // one is kept out for a writer.
 func waitingWriterIsServed(f *fixture) {
-	brief := Worker{Timeout: 500 * time.Millisecond} // a busy machine keeps a reader out for 100 ms
+	// Longer than the 100 ms for which a busy machine keeps a reader out, and shorter than a lock
+	// bars readers for a waiting writer: after that time, 10 s with rw-safe, it lets them in
+	// again, and the writer would count as starved.
+	brief := Worker{Timeout: 500 * time.Millisecond}
 	workers := [2]*locker{f.open(brief), f.open(brief)}
 	held := f.read(f.worker())
 	writer := f.waiter(Worker{}, lock.Locker.Acquire)

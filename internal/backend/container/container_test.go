@@ -34,7 +34,8 @@ func TestContainer(t *testing.T) {
 
 	_, port, _ := strings.Cut(s.Target.Addr, ":")
 	says := inspected(t, port)
-	if !strings.Contains(says, `"HostIp": "127.0.0.1"`) || strings.Contains(says, `"HostIp": "0.0.0.0"`) {
+	if !strings.Contains(says, `"HostIp": "127.0.0.1"`) ||
+		strings.Contains(says, `"HostIp": "0.0.0.0"`) {
 		t.Errorf("the container listens beside 127.0.0.1:\n%s", says)
 	}
 	if strings.Contains(says, s.Target.Password) {
@@ -64,11 +65,13 @@ func TestContainer(t *testing.T) {
 // this one of the machine.
 func inspected(t *testing.T, port string) string {
 	t.Helper()
-	id, err := exec.CommandContext(t.Context(), "docker", "ps", "--quiet", "--filter", "publish="+port).Output()
+	id, err := exec.CommandContext(t.Context(),
+		"docker", "ps", "--quiet", "--filter", "publish="+port).Output()
 	if err != nil {
 		testkit.Require(t, "docker", err.Error())
 	}
-	all, err := exec.CommandContext(t.Context(), "docker", "inspect", strings.TrimSpace(string(id))).Output()
+	all, err := exec.CommandContext(t.Context(),
+		"docker", "inspect", strings.TrimSpace(string(id))).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +91,10 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 
 	silent := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=2m")
-	child.Env = append(os.Environ(), "CONTAINER_TEST_CHILD=1", "DOCKER_HOST=tcp://"+silent.Addr().String())
+	child := exec.CommandContext(t.Context(),
+		os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=2m")
+	child.Env = append(os.Environ(),
+		"CONTAINER_TEST_CHILD=1", "DOCKER_HOST=tcp://"+silent.Addr().String())
 
 	start := time.Now()
 	out, err := child.CombinedOutput()

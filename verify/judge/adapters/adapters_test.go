@@ -32,12 +32,14 @@ func TestUnknownLanguage(t *testing.T) {
 
 // interpreters run the program of a language from its source.
 var interpreters = map[string]string{
-	"node": "node", "php": "php", "python": "/usr/bin/python3", "ruby": "ruby", "laravel": "php", "symfony": "php",
+	"node": "node", "php": "php", "python": "/usr/bin/python3", "ruby": "ruby",
+	"laravel": "php", "symfony": "php",
 }
 
 // endings are those of the names of files.
 var endings = map[string]string{
-	"go": ".go", "java": ".java", "node": ".js", "redlock": ".js", "php": ".php", "laravel": ".php", "symfony": ".php",
+	"go": ".go", "java": ".java", "node": ".js", "redlock": ".js",
+	"php": ".php", "laravel": ".php", "symfony": ".php",
 	"python": ".py", "ruby": ".rb", "redisson": ".java", "shedlock": ".java",
 }
 
@@ -61,8 +63,10 @@ func command(t *testing.T, language, text string) []string {
 		t.Skipf("the library of %s cannot be installed here", language)
 	}
 	probe := probes[language]
-	if said, err := exec.CommandContext(t.Context(), probe[0], probe[1:]...).CombinedOutput(); err != nil {
-		testkit.Require(t, "clients", fmt.Sprintf("programs in %s do not run here: %v: %.200s", language, err, said))
+	said, err := exec.CommandContext(t.Context(), probe[0], probe[1:]...).CombinedOutput()
+	if err != nil {
+		testkit.Require(t, "clients",
+			fmt.Sprintf("programs in %s do not run here: %v: %.200s", language, err, said))
 	}
 
 	dir := t.TempDir()
@@ -82,7 +86,8 @@ func command(t *testing.T, language, text string) []string {
 
 func compile(t *testing.T, compiler ...string) {
 	t.Helper()
-	if said, err := exec.CommandContext(t.Context(), compiler[0], compiler[1:]...).CombinedOutput(); err != nil {
+	said, err := exec.CommandContext(t.Context(), compiler[0], compiler[1:]...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%q: %v: %s", compiler, err, said)
 	}
 }
@@ -172,7 +177,11 @@ func TestPurchases(t *testing.T) {
 	for _, language := range adapters.Languages("purchase") {
 		t.Run(language, func(t *testing.T) {
 			text := testkit.Must(adapters.Source("purchase", language))(t)
-			finds(t, judge.Options{Command: command(t, language, text), Program: "one-item", Bounds: purchaseBounds})
+			finds(t, judge.Options{
+				Command: command(t, language, text),
+				Program: "one-item",
+				Bounds:  purchaseBounds,
+			})
 		})
 	}
 }

@@ -40,7 +40,8 @@ func page(t *testing.T) string {
 func TestWordsOfThePage(t *testing.T) {
 	text := page(t)
 	words := protocolWords(t)
-	if len(words) < 20 || !slices.Contains(words, program.CanCancel) || !slices.Contains(words, "gone") {
+	if len(words) < 20 || !slices.Contains(words, program.CanCancel) ||
+		!slices.Contains(words, "gone") {
 		t.Fatalf("the words of the protocol were not found in its source: %q", words)
 	}
 	for _, word := range words {
@@ -75,7 +76,9 @@ func TestWordsOfThePage(t *testing.T) {
 func protocolWords(t *testing.T) (words []string) {
 	t.Helper()
 	const file = "../../../internal/program/words.go"
-	source := testkit.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
+	source := testkit.Must(parser.ParseFile(
+		token.NewFileSet(), file, nil, parser.SkipObjectResolution,
+	))(t)
 
 	for _, declaration := range source.Decls {
 		constants, isGeneral := declaration.(*ast.GenDecl)
@@ -100,7 +103,9 @@ func protocolWords(t *testing.T) (words []string) {
 		}
 	}
 
-	orders := []string{program.Acquire("a"), program.Buy(market.Order{}), program.List(market.Listing{})}
+	orders := []string{
+		program.Acquire("a"), program.Buy(market.Order{}), program.List(market.Listing{}),
+	}
 	for _, order := range orders {
 		words = append(words, strings.Fields(order)[0])
 	}
@@ -126,7 +131,8 @@ func TestLimitsOfThePage(t *testing.T) {
 	text := page(t)
 	for _, row := range []string{
 		fmt.Sprintf("starts and connects before | %g minute |", program.StartLimit.Minutes()),
-		fmt.Sprintf("each purchase or listing under `--exec` | %g seconds |", program.AnswerLimit.Seconds()),
+		fmt.Sprintf("each purchase or listing under `--exec` | %g seconds |",
+			program.AnswerLimit.Seconds()),
 	} {
 		if !strings.Contains(text, row) {
 			t.Errorf("the page lacks %q", row)
@@ -138,7 +144,9 @@ func TestLimitsOfThePage(t *testing.T) {
 func TestEnvironmentOfThePage(t *testing.T) {
 	text := page(t)
 	var found []string
-	launch := program.Launch{Command: []string{"/bin/sh", "-c", "env"}, Mark: "MARK=1", Lease: time.Second}
+	launch := program.Launch{
+		Command: []string{"/bin/sh", "-c", "env"}, Mark: "MARK=1", Lease: time.Second,
+	}
 	ended := make(chan struct{})
 	p := testkit.Must(launch.Start(func(o program.Output) {
 		name, _, _ := strings.Cut(o.Line, "=")
@@ -150,7 +158,9 @@ func TestEnvironmentOfThePage(t *testing.T) {
 	defer p.Close()
 	<-ended
 
-	for _, name := range []string{"REDIS_HOST", "REDIS_PORT", "REDIS_URL", "LOCK_TTL_MS", "LOCK_RETRY_MS", "KEY_PREFIX"} {
+	for _, name := range []string{
+		"REDIS_HOST", "REDIS_PORT", "REDIS_URL", "LOCK_TTL_MS", "LOCK_RETRY_MS", "KEY_PREFIX",
+	} {
 		if !slices.Contains(found, name) || !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("%s is not in the environment, %q, or not on the page", name, found)
 		}
@@ -196,7 +206,8 @@ func exchanges(page string) (all []exchange) {
 // it is named.
 func (e exchange) isFor(kind, name string) bool {
 	isControl := strings.Contains(name, " ")
-	return (e.kind == "" || e.kind == kind) && (e.by == nil && !isControl || slices.Contains(e.by, name))
+	return (e.kind == "" || e.kind == kind) &&
+		(e.by == nil && !isControl || slices.Contains(e.by, name))
 }
 
 // lease is what the locks of the exchange have. None ends by itself, unless somebody gives up
@@ -259,8 +270,11 @@ func TestExchangesOfALiar(t *testing.T) {
 		t.Errorf("what is answered as it should be: %v", err)
 	}
 
-	lost := exchange{lines: []string{"> acquire a", "< acquired", "(its lease ends)", "> release", "< lost"}}
-	if err := talk.play(t.Context(), lost); err == nil || !strings.Contains(err.Error(), `"released"`) {
+	lost := exchange{lines: []string{
+		"> acquire a", "< acquired", "(its lease ends)", "> release", "< lost",
+	}}
+	if err := talk.play(t.Context(), lost); err == nil ||
+		!strings.Contains(err.Error(), `"released"`) {
 		t.Errorf("a lock that is lost, of which it says otherwise: %v", err)
 	}
 
@@ -304,11 +318,17 @@ type talk struct {
 func start(t *testing.T, command []string, lease time.Duration) talk {
 	t.Helper()
 	server := testkit.Local(t)
-	connect := func() (net.Conn, error) { return redisconn.To(server.Target).Connect(context.Background()) }
+	connect := func() (net.Conn, error) {
+		return redisconn.To(server.Target).Connect(context.Background())
+	}
 	gate := testkit.Must(wire.StartGate(connect))(t) // which knows the password
 	t.Cleanup(func() { _ = gate.Close() })
 
-	s := talk{heard: make(chan program.Output, 100), server: testkit.Dial(t, server).Client, keys: testkit.Keys(t)}
+	s := talk{
+		heard:  make(chan program.Output, 100),
+		server: testkit.Dial(t, server).Client,
+		keys:   testkit.Keys(t),
+	}
 	launch := program.Launch{
 		Name:      "the program",
 		Command:   command,
@@ -324,7 +344,9 @@ func start(t *testing.T, command []string, lease time.Duration) talk {
 // play tells the program what an exchange says, and returns an error if it answers otherwise.
 func (s talk) play(ctx context.Context, e exchange) error {
 	err := s.server.FlushAll(ctx).Err()
-	suite.Markets()[0].Seed(func(command ...any) { err = errors.Join(err, s.server.Do(ctx, command...).Err()) }, s.keys)
+	suite.Markets()[0].Seed(func(command ...any) {
+		err = errors.Join(err, s.server.Do(ctx, command...).Err())
+	}, s.keys)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,9 @@ import (
 	gozero "github.com/zeromicro/go-zero/core/stores/redis"
 )
 
-// These tests show on a plain redis-server, that of REDIS_HOST and REDIS_PORT, what docs/judged.md says of Go's
-// libraries. One that fails says that a library no longer does so. .ci/libraries starts the server.
+// These tests show on a plain redis-server, that of REDIS_HOST and REDIS_PORT, what
+// docs/judged.md says of Go's libraries. One that fails says that a library no longer does
+// so. .ci/libraries starts the server.
 
 func serverAddress(t *testing.T) string {
 	t.Helper()
@@ -94,8 +95,9 @@ func openLocker(t *testing.T, o rueidis.ClientOption) rueidislock.Locker {
 	return locker
 }
 
-// rueidislock sends the end of a lease as a time of the client's clock. The clock of a bubble of synctest stands in
-// the year 2000: a lock that is taken by it has expired before, and it is told that it is taken.
+// rueidislock sends the end of a lease as a time of the client's clock. The clock of a bubble
+// of synctest stands in the year 2000: a lock that is taken by it has expired before, and it
+// is told that it is taken.
 func TestRueidislockWithAClockThatIsBehind(t *testing.T) {
 	server := openServer(t)
 	var taken error
@@ -118,13 +120,15 @@ func TestRueidislockWithAClockThatIsBehind(t *testing.T) {
 	}
 }
 
-// A take of rueidislock whose reply is lost is sent again, finds its own key, and says that another has the lock. The
-// key stays until its lease ends.
+// A take of rueidislock whose reply is lost is sent again, finds its own key, and says that
+// another has the lock. The key stays until its lease ends.
 func TestRueidislockLeavesWhatItHasTaken(t *testing.T) {
 	server := openServer(t)
 	reply := &losing{word: "rueidislock:0:a", lost: func() {}}
 	locker := openLocker(t, rueidis.ClientOption{
-		DialCtxFn: func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		DialCtxFn: func(
+			ctx context.Context, address string, _ *net.Dialer, _ *tls.Config,
+		) (net.Conn, error) {
 			return reply.dial(ctx, address)
 		},
 	})
@@ -142,8 +146,8 @@ func TestRueidislockLeavesWhatItHasTaken(t *testing.T) {
 	}
 }
 
-// Without SetExpire a RedisLock of go-zero lasts for half a second, and Acquire of a lock that is held by the same
-// object says yes.
+// Without SetExpire a RedisLock of go-zero lasts for half a second, and Acquire of a lock
+// that is held by the same object says yes.
 func TestGoZeroLastsForHalfASecond(t *testing.T) {
 	server := openServer(t)
 	store, err := gozero.NewRedis(gozero.RedisConf{Host: serverAddress(t), Type: gozero.NodeType})
@@ -161,8 +165,8 @@ func TestGoZeroLastsForHalfASecond(t *testing.T) {
 	}
 }
 
-// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and released, and does not
-// tell; without it the loss is told.
+// With WithSetNXOnExtend redsync's Extend takes a lock again that another has had and
+// released, and does not tell; without it the loss is told.
 func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	server := openServer(t)
 	mutexes := redsync.New(goredis.NewPool(server))
@@ -189,15 +193,18 @@ func TestRedsyncExtendsWhatAnotherHasHad(t *testing.T) {
 	}
 }
 
-// If the context of a take of redsync ends before its reply has come, what it has taken is given back under the
-// context that has ended, which is to say not at all: the key stays until its lease ends.
+// If the context of a take of redsync ends before its reply has come, what it has taken is
+// given back under the context that has ended, which is to say not at all: the key stays
+// until its lease ends.
 func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	server := openServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	reply := &losing{word: "nx", lost: cancel}
 	client := redis.NewClient(&redis.Options{
-		Addr:   serverAddress(t),
-		Dialer: func(ctx context.Context, _, address string) (net.Conn, error) { return reply.dial(ctx, address) },
+		Addr: serverAddress(t),
+		Dialer: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return reply.dial(ctx, address)
+		},
 	})
 	defer client.Close()
 
@@ -210,13 +217,16 @@ func TestRedsyncLeavesWhatItHasTaken(t *testing.T) {
 	}
 }
 
-// A take of rueidislock is given up if it is not answered within TryNextAfter, 20 ms by default, or before its
-// lease has ended. What it may have taken is given back. Then WithContext waits for word that the key has changed,
-// and what its own client does to it is none: it waits for a lock that is free, and that another client takes.
+// A take of rueidislock is given up if it is not answered within TryNextAfter, 20 ms by
+// default, or before its lease has ended. What it may have taken is given back. Then
+// WithContext waits for word that the key has changed, and what its own client does to it is
+// none: it waits for a lock that is free, and that another client takes.
 func TestRueidislockWaitsForALockThatIsFree(t *testing.T) {
 	for name, option := range map[string]rueidislock.LockerOption{
 		"an answer later than TryNextAfter": {},
-		"an answer later than the lease":    {TryNextAfter: time.Minute, KeyValidity: 100 * time.Millisecond},
+		"an answer later than the lease": {
+			TryNextAfter: time.Minute, KeyValidity: 100 * time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := openServer(t)

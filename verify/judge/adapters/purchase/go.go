@@ -63,7 +63,7 @@ func main() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		said, err := answer(context.Background(), server, lines.Text())
 		if err != nil {
-			said = "error " + err.Error()
+			said = "error " + strings.ReplaceAll(err.Error(), "\n", "; ") // an answer is one line
 		}
 		fmt.Println(said)
 	}
