@@ -186,8 +186,8 @@ type ran int
 // Run implements goleak.TestingM.
 func (r ran) Run() int { return int(r) }
 
-// Started closes at the end of the test what was started. Where it could not be, the test
-// fails, or, if this machine lacks what it takes, needs name: see [Require].
+// Started closes at the end of the test what was started. If it could not be started, the test
+// fails; if that is because this machine lacks something, it needs name: see [Require].
 func Started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
