@@ -235,6 +235,8 @@ func (a *auditor) appliedTrades(ledgers []*Ledger) []trade {
 		a.itemProblem(NoItem, t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
 		return true
 	})
+	// By more than the item, or what describeWay and describeSale tell would depend on how the
+	// ledgers divide the trades.
 	slices.SortFunc(trades, func(x, y trade) int {
 		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(x.buyer, y.buyer), cmp.Compare(x.seller, y.seller))
 	})
@@ -265,6 +267,7 @@ func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 		a.trade(t, 1)
 	}
 
+	// Of an item with a problem, too: judgeAccount needs the coins that settle books.
 	at := spot{place: a.found[id], price: a.prices[id]}
 	if at.place != 0 {
 		a.move(at, -1)

@@ -49,6 +49,7 @@ func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, e
 func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	// The funds are not read. They count as enough here: whether they were is seen when they are taken.
 	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil)
+	// It has no keys: of its methods only member and judge need none.
 	op := operation{Order: o, funds: enough}
 	op.price = c.Redis.ZScore(ctx, c.Keys.Market(), op.member())
 	if err := op.judge(); err != nil {

@@ -97,7 +97,8 @@ func checkFencing(s Spec, c Catalogue) error {
 	}
 
 	// What one case has refused, those below need not think of: a fused write, for example, has
-	// no fencing any more.
+	// no fencing any more. newLocked relies on it that at most one of fencing=, write= and
+	// after-unknown=kill is set: a second one would have no effect, and nobody would be told.
 	fencing := s.params.Text(fencingParam)
 	write := s.params.Text(writeParam)
 	switch {
@@ -202,7 +203,8 @@ func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
 }
 
 // setFences sets the fence that the holder registers for each of its locks, in their order; none
-// with fencing=off.
+// with fencing=off. Only read calls it: write shows the fences that read has registered, and a
+// token that is drawn anew would be refused.
 func (f *fenced) setFences() error {
 	f.fences = f.fences[:0]
 	fencing := f.holder.Params.Text(fencingParam)

@@ -73,8 +73,8 @@ func checkFused(s Spec) error {
 	return nil
 }
 
-// acquire takes the lock, and reads. After an error the lock is free, as far as
-// the server can be reached.
+// acquire takes the lock, and reads. After an error the lock is free, as far as the server can be
+// reached, and the client has its one connection back, for which its next command would wait.
 func (f *fused) acquire(ctx context.Context, op *operation, name string) (*lock.Lease, error) {
 	f.op = op
 	f.conn = f.Redis.Conn()

@@ -283,7 +283,8 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 	return nil
 }
 
-// acquire takes the wanted locks in order, or none of them.
+// acquire takes the wanted locks in order, or none of them. op is nil for Browse, whose byReader
+// does not look at it.
 func (k *locked) acquire(
 	ctx context.Context, from acquirer, op *operation, r *market.Receipt) error {
 
@@ -307,7 +308,8 @@ func (k *locked) acquire(
 	return beforeWrite(err)
 }
 
-// takeAll takes the wanted locks in order. After an error those before it are held.
+// takeAll takes the wanted locks in order, by which fine-wallet avoids deadlocks, and withFences
+// finds the name of each held lock. After an error those before it are held.
 func (k *locked) takeAll(ctx context.Context, from acquirer, op *operation) error {
 	k.held = k.held[:0]
 	for i, name := range k.wanted {
@@ -369,12 +371,15 @@ func (k *locked) release(ctx context.Context) (lost, failed int) {
 	return lost, failed
 }
 
-// releaseLast gives one lock back, and tells who wants to know how it was held.
+// releaseLast gives one lock back, and tells who wants to know how it was held. The lock is no
+// longer in k.held then, whatever came of that: fused.write calls this, too, and execute releases
+// only what is left there.
 func (k *locked) releaseLast(ctx context.Context) error {
 	h := k.held[len(k.held)-1]
 	k.held = k.held[:len(k.held)-1]
 	h.Releasing = time.Now()
-	// Not earlier: a lock that is lost before Releasing was not held until then.
+	// Not earlier: a lock that is lost before Releasing was not held until then. Not after
+	// Release either, which itself ends the context of a lease that is renewed.
 	h.Holding.Noticed = h.Context().Err() != nil
 
 	var err error

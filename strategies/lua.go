@@ -112,6 +112,7 @@ func (s *scripter) execute(ctx context.Context, op *operation) (r market.Receipt
 // and those of afterScript.
 func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any) error {
 	// With a name and a number the server knows a call that is sent again, and answers as before.
+	// They come last: once.lua takes them off the end.
 	script := w.plain
 	if s.worker != "" {
 		s.number++
@@ -176,6 +177,7 @@ func luaShared() Strategy {
 			shared := lock.Share(env.Process, "pipeline", func() *pipeline {
 				return &pipeline{dial: env.SharedClient}
 			})
+			// Not by newScripter, which sets rdb: while that is nil, execute opens the pipeline.
 			s := &sharedScripter{scripter: scripter{Env: env}, shared: shared}
 			return purchaser{env.Keys, s}, nil, nil
 		},

@@ -48,7 +48,8 @@ func (p purchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt
 
 func (o *operation) member() string { return market.Member(o.Item, o.Seller) }
 
-// reads are the keys whose change makes a decision void, that of many items first.
+// reads are the keys whose change makes a decision void, that of many items first: watch-item has
+// a version in its place. They are KEYS of list_read.lua and purchase_read.lua, in this order.
 func (o *operation) reads() []string {
 	if o.lists {
 		return []string{o.keys.Inventory(o.Seller)}

@@ -51,6 +51,7 @@ func (s *ownScripter) execute(ctx context.Context, op *operation) (r market.Rece
 	if err := ctx.Err(); err != nil {
 		return r, beforeWrite(err)
 	}
+	// script.lua promises users these keys and arguments, in this order, and no others.
 	keys, args := op.writing()
 	answer, err := s.purchase.Run(ctx, s.rdb, keys, args...).Result()
 	err = s.judge(answer, err)

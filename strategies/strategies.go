@@ -123,7 +123,8 @@ func Own(name string, open market.Open) Spec {
 
 // OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a
 // market.Open. A lock takes the one server of locks that the worker has, or all
-// of several as its masters.
+// of several as its masters. Package connect fills an Env in the same way for marketsim's own
+// workers, and counts what they send.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
 	// By the worker's Dial an address of LockServers is that server, and any other, such as "",
 	// the market's.

@@ -138,6 +138,7 @@ type killing struct {
 // connectionName finds the number and the address of a connection in what CLIENT INFO says.
 var connectionName = regexp.MustCompile(`\bid=(\d+) .*?\baddr=(\S+)`)
 
+// read takes the client's one connection. locked.findOut gives it back, also after an error.
 func (c *killing) read(ctx context.Context, op *operation) error {
 	c.conn = c.Redis.Conn()
 	var info *redis.Cmd
@@ -187,8 +188,9 @@ func (c *killing) findOut(ctx context.Context, op *operation) settlement {
 	}
 	defer rdb.Close()
 
-	// The address, too: a server that has started anew may have given the
-	// number to somebody else.
+	// The address, too: a server that has started anew may have given the number to somebody
+	// else. That none was killed is no error: then the connection has ended before. What was
+	// written is read only afterwards: before, a late write could still change the answer.
 	if err := rdb.Do(ctx, "client", "kill", "id", name[1], "addr", name[2]).Err(); err != nil {
 		return settlement{}
 	}

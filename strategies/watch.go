@@ -163,7 +163,7 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 	sent := false
 	keys := op.reads()
 	if w.versions {
-		keys[0] = w.Keys.Version(op.Item)
+		keys[0] = w.Keys.Version(op.Item) // in place of that of many items
 	}
 
 	err := w.Redis.Watch(ctx, func(tx *redis.Tx) error {
@@ -172,6 +172,7 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 			return err
 		}
 
+		// Nothing happens between these two here, but a worker may be held at either.
 		w.Steps.At(ctx, step.Read)
 		w.Steps.At(ctx, step.BeforeWrite)
 		sent = true

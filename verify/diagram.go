@@ -60,7 +60,8 @@ func (e Event) inRequestOf(other Event) bool {
 }
 
 // Cells are the diagram as a table: what stands above its columns, and a row for each
-// event. Of what is very long they have the beginning.
+// event. Of what is very long they have the beginning. Each Event.Client is one of d.Clients
+// or -1: package findings refuses others when it reads a stored diagram.
 func (d Diagram) Cells() (head []string, rows [][]string) {
 	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
 	for i, name := range head {

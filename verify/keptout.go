@@ -82,7 +82,9 @@ func Verdicts() []Verdict {
 	return all
 }
 
-// VerdictOf sums up what was observed, and nothing else.
+// VerdictOf sums up what was observed, and nothing else. Package findings refuses to read a
+// stored finding whose verdict is another one, so that a change here makes it refuse older
+// tables. A new KeptOut needs a case, or it counts as safe.
 func VerdictOf(h Harm, k KeptOut) Verdict {
 	switch {
 	case h != NoHarm:

@@ -119,9 +119,10 @@ func beside(ctx context.Context, own strategies.Spec, mix result.Mix, o Options)
 	run.Manifest.Backend = string(server.Name) // a report warns of miniredis
 	run.Manifest.Server, run.Manifest.ServerVersion = info.Product, info.Version
 
-	specs := []strategies.Spec{base, own, base}
+	specs := []strategies.Spec{base, own, base} // in the order of the points of o.plan
 	config := run.Manifest.Config
 	for round := 1; round <= config.Trials; round++ {
+		// Drawn from the seed and the round, as plan.order of cmd/marketsim draws it.
 		for _, i := range rand.New(rand.NewPCG(o.Seed, uint64(round))).Perm(len(specs)) {
 			row, err := o.measure(ctx, server, specs[i], config.Points[i], round)
 			// A row that ctx has ended is no error of Measure: its status says so.
@@ -137,7 +138,8 @@ func beside(ctx context.Context, own strategies.Spec, mix result.Mix, o Options)
 	return comparisonOf(run)
 }
 
-// plan is a run without rows. It refuses rounds that decide nothing.
+// plan is a run without rows: complete, since beside judges no other. It refuses rounds that
+// decide nothing.
 func (o Options) plan(own string, mix result.Mix) (*runs.Run, error) {
 	run := &runs.Run{Schema: runs.Schema, Status: stored.Complete}
 	config := &run.Manifest.Config
@@ -145,6 +147,7 @@ func (o Options) plan(own string, mix result.Mix) (*runs.Run, error) {
 	config.DurationSeconds = o.Duration.Seconds()
 	config.WarmupSeconds = o.Warmup.Seconds()
 	// In this order the first pair of the plan is yours with fine:set-px, which comparisonOf takes.
+	// The "#2" marks a control: if it differs from what it repeats, verdicts.Of decides nothing.
 	for _, name := range []string{besideSpec, own, besideSpec + "#2"} {
 		config.Points = append(config.Points, result.Point{Strategy: name, Mix: mix, Load: o.Load})
 	}
@@ -185,7 +188,9 @@ func (o Options) measure(
 
 // comparisonOf judges complete rounds.
 func comparisonOf(run *runs.Run) (*Comparison, error) {
-	judged := verdicts.Of(run)[0] // of yours with fine:set-px; the other is that with itself
+	// Of yours with fine:set-px, by purchases/s, as the plan names no metric. The other is of
+	// fine:set-px with itself.
+	judged := verdicts.Of(run)[0]
 
 	var text strings.Builder
 	report := view.Run(run)

@@ -106,7 +106,9 @@ type Load struct {
 const ConstantArrivals = "constant"
 
 // String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it:
-// all rows of a run begin alike.
+// all rows of a run begin alike. Every other field is: package compare takes rows of one
+// subject and [Point.Place] for rows of one point. Each part has the form NAME=VALUE or "at
+// RATE/s", which internal/view turns into names for benchstat (BenchmarkName).
 func (l Load) String() string {
 	var parts []string
 	add := func(name string, value float64, unit string) {

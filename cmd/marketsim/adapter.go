@@ -56,6 +56,8 @@ func openAdapter(ctx context.Context, name string) (*adapter, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
+	// With 4*ttl an acquisition outlasts the lease of a holder that has died and, with the
+	// longest lease that judge tries (2s), still ends before program.AnswerLimit (10s).
 	ttl := msFromEnv("LOCK_TTL_MS", 500)
 	spec := suite.WithDefaults(catalogue.Full(), scheme.Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: msFromEnv("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
@@ -106,7 +108,8 @@ func (a *adapter) answer(ctx context.Context, line string) string {
 	words := strings.Fields(line)
 
 	// Package program knows the answers to buy and list. Those to acquire and release are chosen
-	// below, by the error. This error stays if no case fits.
+	// below, by the error. This error stays if no case fits: "now" and "can cancel" get it, too,
+	// and judge takes that for a program that tells no time and hears no cancel.
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case buys == 4:

@@ -55,7 +55,7 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 	defer stop()
 
 	var errs []error
-	verdicts := []historyVerdict{}
+	verdicts := []historyVerdict{} // not nil, which JSON would have as null
 	for _, dir := range dirs {
 		if ctx.Err() != nil {
 			break

@@ -56,7 +56,8 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 
-	// Which strategy the run used is not known yet, so that the rights are those of all.
+	// Which strategy the run used is not known yet. Without a spec Commands are those of every
+	// run: what package marketstore sends here is to be among them, but for catalogue.ToFind.
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.OriginURL, *server.target, "the server", nil)
 	commands := append(catalogue.Commands(), catalogue.ToFind)

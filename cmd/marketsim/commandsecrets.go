@@ -36,6 +36,8 @@ func (s *passwords) addIn(command []string) (shown []string) {
 			s.addValue(secret[1])
 		}
 
+		// After inURL has read the password, which withoutPasswords takes out. What inFlag has
+		// hidden assigned finds again: addValue leaves out "...", as shorter than longValue.
 		word = withoutPasswords(word)
 		for _, pattern := range []*regexp.Regexp{inFlag, assigned} {
 			for _, secret := range pattern.FindAllStringSubmatch(word, -1) {
@@ -57,7 +59,7 @@ func (s *passwords) addValue(secret string) {
 // hideInFound takes the passwords out of what was found with a program: it may have said them,
 // in an error, in the text of a harm, or in what it sent. Names, notes and the promises' names
 // are marketsim's own. It comes before judgeFlags.note, which makes commands of schemes and
-// tokens.
+// tokens. A new field of Explorations for what a program says has to be hidden here, too.
 func (s *passwords) hideInFound(res *findings.Explorations) {
 	for i := range res.Searches {
 		found := &res.Searches[i]

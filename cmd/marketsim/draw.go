@@ -43,9 +43,9 @@ type namedResult struct {
 	result storedResult
 }
 
-// draw writes results in a format. CSV and the benchmark format are for runs. JSON is for
-// one result, as that of several would have to say which is which, and has behind the rows of
-// a run what is concluded from them.
+// draw writes results, of which there is one at least, in a format. CSV and the benchmark
+// format are for runs. JSON is for one result, as that of several would have to say which is
+// which, and has behind the rows of a run what is concluded from them.
 func draw(w io.Writer, format string, all ...namedResult) error {
 	switch format {
 	case asCSV, asJSONL, asGobench:
@@ -98,7 +98,8 @@ func drawRows(w io.Writer, format string, all []namedResult) error {
 	return nil
 }
 
-// drawIntervals writes the intervals of all rows, a line each.
+// drawIntervals writes the intervals of all rows, a line each. Those of one run do not name
+// it: they are as program.row prints them while it is measured.
 func drawIntervals(w io.Writer, all []view.NamedRun) error {
 	for _, one := range all {
 		name := ""
@@ -134,7 +135,7 @@ func docOf(d storedResult) *view.Doc {
 }
 
 // drawDocs writes documents as a page or, one below the other, as text. A terminal gets
-// lines as wide as it is.
+// lines as wide as it is: widthOf knows one by w's method Fd, which most writers around it lack.
 func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	if format == asHTML {
 		return view.HTML(w, docs...)

@@ -96,7 +96,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // that no private server stays behind, and ends the program; a third does not wait for
 // that. A SIGHUP that nohup has the program ignore stays ignored. The program that reads
 // the output may end at the same signal, as tee does, before this one has tidied up, or
-// live on and read nothing, as less does: see stoppableWriter.
+// live on and read nothing, as less does: see stoppableWriter. A command calls it once:
+// after stop, leave does nothing any more.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 3)

@@ -40,6 +40,7 @@ func newExplore(p *program) *cobra.Command {
 	}
 
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
+		// Market.Within of package suite bounds relisted and three-masters, which the text names.
 		f.limits.Preemptions = explore.Unbounded // help shows it as the default
 		flags.Var((*preemptions)(&f.limits.Preemptions), "preemptions",
 			"a client that could go on waits for another one at most `N` times;\n"+
@@ -102,6 +103,8 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err
 		return err
 	}
 
+	// After an interrupt, too: the search of each scheme that is left then ends after its first
+	// schedules, and its entry says why.
 	for _, e := range chosen {
 		e.again = res.Again
 		res.Searches = append(res.Searches, e.search(ctx, p, *f)...)
@@ -151,7 +154,7 @@ func (t trade) shortest(e *findings.Exploration, found explore.Found) {
 }
 
 // chosen are the schemes that names mean, each with its programs. It refuses what the flags ask
-// for and nobody can do, before the first search.
+// for and nobody can do, before the first search. It is called once: it adds to f.limits.Kinds.
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.limits.Preemptions, f.limits.Faults) < 0 || f.limits.Schedules < 1 {
 		return nil, usagef("--preemptions and --faults must be at least 0; --schedules at least 1")
@@ -197,7 +200,8 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	for _, m := range suite.Markets() {
 		// Left out unless it is named: a market with a lock server apart, if the scheme has no lock
 		// or one that lies with the market; one whose clients use the same accounts, if the scheme
-		// does not protect accounts.
+		// does not protect accounts. one-account-long-leases, which has another name, is not left
+		// out, and results/explored has its searches.
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			(m.Name == "one-account" || m.PayEachOther) && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {

@@ -66,6 +66,7 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 	if len(locks) == 0 {
 		locks = fault.SchemeNames(f.catalogue)
 		if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return sc.OnCluster }) {
+			// The help of --lock and docs/failover.md name them, too.
 			locks = []string{"watch", "fine", "lua"}
 		}
 	}
@@ -88,7 +89,9 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if f.add != "" { // the result has all, and what was asked for is played again
+	// With --add the result has all, and what was asked for is played again. The table has no
+	// scripts of the user, which f.catalogue may have.
+	if f.add != "" {
 		scenarios, schemes, err = (&faultFlags{catalogue: catalogue.Full()}).chosen()
 		if err != nil {
 			return err

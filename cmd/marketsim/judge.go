@@ -57,6 +57,7 @@ func newJudge(p *program) *cobra.Command {
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
 		flags.BoolVar(&f.options.Purchase, "purchase", false, "the program buys, and takes no lock for others")
+		// The leases are those that package judge tries: see ShortestLease there.
 		flags.DurationVar(&f.options.Lease, "lease", 0,
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
 		flags.IntVar(&f.options.Pairs, "pairs", 8, "`N` pairs of clients play schedules at the same time")
@@ -186,7 +187,7 @@ func (f *judgeFlags) check(command []string) error {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return usagef("%w: is it installed, and is there a path before a program in a folder, such as ./lock.py?", err)
 	}
-	if f.replay != "" {
+	if f.replay != "" { // judged parses it again, and looks at no error
 		if err := judge.CheckToken(f.replay); err != nil {
 			return usagef("--replay: %w", err)
 		}
@@ -210,7 +211,8 @@ func (f *judgeFlags) check(command []string) error {
 }
 
 // complete fills in the options that no flag is bound to, and prepares the output. check has
-// accepted the command and the flags.
+// accepted the command and the flags. It is called once, since it adds to Bounds.Kinds, and
+// before anything runs side by side, since it adds to passwords, which have no lock.
 func (f *judgeFlags) complete(p *program, command []string) error {
 	if err := f.out.prepare(); err != nil {
 		return err

@@ -105,7 +105,8 @@ func libraryNames() (names []string) {
 }
 
 // suggestList says what to type where err is about a name that no strategy and no lock has, but
-// a library or a scenario.
+// a library or a scenario. Packages strategies and fault, and describe, set What. For its other
+// values, "parameter" and "lock modifier", there is nothing to suggest.
 func suggestList(err error) error {
 	unknown, is := errors.AsType[*strategies.UnknownError](err)
 	if !is || !slices.Contains([]string{"strategy", "lock", "lock or strategy", "name", "scenario"}, unknown.What) {

@@ -25,6 +25,8 @@ func followsNoLink(path string) error {
 		if err != nil {
 			return err
 		}
+		// Without filepath.Abs or Join, which drop "link/..": the system goes up from where the
+		// link leads.
 		path = here + separator + path
 	}
 

@@ -106,7 +106,8 @@ type description struct {
 func describe(name string, all []namedResult) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.SchemeOf(catalogue.Full(), name)
-	// Without parameters it may be the name of a scenario, which makes no scheme.
+	// Without parameters it may be the name of a scenario, which makes no scheme: descriptions
+	// gets an empty one, which promises nothing.
 	if err != nil && with {
 		return nil, err
 	}

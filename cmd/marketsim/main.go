@@ -100,6 +100,8 @@ func (p *program) run(ctx context.Context, stdin io.Reader) error {
 	root.DisableSuggestions = slices.ContainsFunc(p.args, func(arg string) bool { return len(arg) > wording.ExcerptBytes })
 
 	accepted := false // whether cobra has accepted the command line
+	// cobra calls one such hook, that of the command itself or the nearest above it: with one of
+	// its own a command would be without checkFlags.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		accepted = true
 		return checkFlags(cmd)
@@ -247,13 +249,15 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	return help
 }
 
-// The annotation of a command with its flags in groups, as help shows them.
+// The annotation of a command with its flags in groups, as help shows them. help/usage.tmpl reads
+// it by this name, and repeats helpWidth for commands without groups.
 const flagUsages = "flags"
 
 const helpWidth = 100 // columns; a test holds the texts to it, too
 
 // group gives cmd the flags that define makes. Help shows them under the heading, in the order in
-// which define adds them, and groups in the order of the calls.
+// which define adds them, and groups in the order of the calls. A flag that cmd gets elsewhere is
+// not shown.
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	flags.SortFlags = false

@@ -31,6 +31,7 @@ import (
 // measure measures a plan on servers of the user's or its own, stores the result
 // after each row, and draws it.
 func (p *program) measure(ctx context.Context, plan *plan) (err error) {
+	// Before p.interruptible, whose goroutine prints: passwords has no lock.
 	p.passwords.add(plan.server.passwords...)
 	if err := plan.prepare(); err != nil {
 		return err
@@ -158,6 +159,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *runs
 			}
 
 			complete++
+			// The run's status is still Incomplete, which is what a report reads after a kill.
 			if err := plan.out.save(run); err != nil {
 				return ended(stored.Incomplete, err)
 			}
@@ -245,7 +247,8 @@ func incomplete(failure error, done string, args ...any) error {
 }
 
 // manifest says what is about to run, and where. What cannot be found out about
-// this machine stays empty.
+// this machine stays empty. A text of the user's or a server's must be one of those that
+// passwords.hideIn goes through.
 func manifest(ctx context.Context, p *program, plan *plan, on *running) (runs.Manifest, error) {
 	first := on.markets[0]
 	server, err := first.Info(ctx)

@@ -118,7 +118,8 @@ func makeFolder(dir string) error {
 
 // store replaces a file in one step, so that a reader never sees half of it. Without
 // replace it fails if there is one. google/renameio would do this, but not on Windows. A
-// device or a pipe is written to as it is.
+// device or a pipe is written to as it is. Links are followed: its callers have refused, with
+// followsNoLink, those that another user may have put there.
 func store(path string, replace bool, write func(io.Writer) error) error {
 	var content bytes.Buffer
 	if err := write(&content); err != nil {

@@ -186,8 +186,9 @@ func (f *rowFlags) know(p *program, specs []string) (err error) {
 	return nil
 }
 
-// subjects returns the canonical names of strategies. A repeated one, to be
-// compared with itself, gets a number.
+// subjects returns the canonical names of strategies. A repeated one, to be compared with
+// itself, gets a number behind "#", where Point.Spec and Point.Subject of package result look
+// for it. newCompare writes "#2" itself.
 func subjects(known strategies.Catalogue, texts []string) (names []string, err error) {
 	uses := map[string]int{}
 	for _, text := range texts {
@@ -227,6 +228,7 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 	}
 
 	// In this order tables have together what is compared: strategies under one mix, on one server.
+	// The first strategy on the first server stands first: package compare holds others to it.
 	for _, mix := range mixes {
 		for _, server := range (serverPlan{several: servers}).markets() {
 			for _, name := range names {

@@ -62,6 +62,7 @@ func newCompare(p *program) *cobra.Command {
 }
 
 func newSweep(p *program) *cobra.Command {
+	// Neither several servers nor an open loop: the points of base have no server and no rate.
 	f := rowFlags{least: 1}
 	var texts []string
 	cmd := &cobra.Command{Use: "sweep SPEC... --axis NAME=VALUES [--axis NAME=VALUES]"}
@@ -92,6 +93,7 @@ func newSweep(p *program) *cobra.Command {
 // base is the point whose values the axes change. A flag must not set what an axis sets.
 func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 	for _, axis := range f.axes {
+		// Each axis but clients has the name of the flag that sets the same (see addLoad).
 		flag := string(axis.Name)
 		if axis.Name == runs.AxisClients {
 			flag = "mix"
@@ -124,6 +126,8 @@ const (
 )
 
 func newReproduce(p *program) *cobra.Command {
+	// Without --server and the flags of a Load: package reference judges claims by rows that have
+	// neither a server's name nor another load than that of published.
 	f := rowFlags{reproduces: reference.TableNames()}
 	var as string
 	cmd := &cobra.Command{Use: "reproduce", Args: noArguments}

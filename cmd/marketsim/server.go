@@ -189,8 +189,8 @@ func (f serverFlags) plan() (serverPlan, error) {
 	return s, nil
 }
 
-// again is the clean command for the same server. It holds no password: one from the URL
-// has to be in REDIS_PASSWORD.
+// again is the clean command for the same server. It repeats each flag of add that was given.
+// It holds no password: one from the URL has to be in REDIS_PASSWORD.
 func (f serverFlags) again(from string, target redisconn.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {

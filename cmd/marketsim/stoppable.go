@@ -53,7 +53,8 @@ func (p *stoppableWriter) show(line, erase string) {
 	_, _ = p.write([]byte(erase + line)) // nothing depends on it
 }
 
-// Write writes in pieces, to tell a slow reader from one that has stopped.
+// Write writes in pieces, to tell a slow reader from one that has stopped. Of no bytes it still
+// removes the line that show wrote, as output.finish needs.
 func (p *stoppableWriter) Write(b []byte) (n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,6 +77,7 @@ func (p *stoppableWriter) Write(b []byte) (n int, err error) {
 
 // write writes, and waits until it is read or, once the command is in a hurry, for p.waits. Who
 // does not read by then gets nothing more: the write under way stays blocked in its goroutine.
+// Its callers hold p.mu, and give it bytes that nobody changes afterwards.
 func (p *stoppableWriter) write(b []byte) (int, error) {
 	if p.unread.Load() {
 		return 0, errUnread

@@ -64,7 +64,7 @@ var touchingRemoval string
 // hook is called before each command. True means that it has answered the command, which
 // miniredis then does not execute.
 func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
-	client := z.isClient(c)
+	client := z.isClient(c) // at every command: a client is known by its first
 	if cmd != "ZREM" || len(args) < 2 {
 		return false
 	}

@@ -61,7 +61,7 @@ func (l Local) startOn(ctx context.Context, program, port string) (*Server, erro
 	target := redisconn.Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}
 	s := NewServer(OriginLocal, target, "private "+program, p.Close)
 	s.Process, p.Ready = p, s.ready
-	if err := p.Start(ctx); err != nil {
+	if err := p.Start(ctx); err != nil { // which stays wrapped: OnFreePorts tries again by it
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

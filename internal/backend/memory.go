@@ -213,7 +213,8 @@ func (s *Scripts) exists(srv *server.Server, command []string) bool {
 }
 
 // Hook returns the hook of a server, which sees each command, a script's too. It
-// has ZREM touch its key as well.
+// has ZREM touch its key as well. As Dispatch is under way then, sees must not call it: that
+// would wait for s.mu for ever.
 func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string)) server.Hook {
 	touching := touching(srv)
 	return func(p *server.Peer, cmd string, args ...string) bool {

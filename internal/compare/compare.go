@@ -110,8 +110,9 @@ func Fewest(intervals int) int {
 
 // Pairs are the subjects that a plan compares in each place: all others with the first, or
 // in a sweep every pair. Of several servers each has a first, and what is on another is
-// compared with the same on the first server, too. Each pair more widens all intervals, see
-// Intervals.
+// compared with the same on the first server, too. What others are compared with stands second
+// in their pairs, by which package view groups what it says. Each pair more widens all
+// intervals, see Intervals.
 func Pairs(plan runs.Config) (all [][2]string) {
 	subjects := plan.Subjects()
 	if len(plan.Axes) > 0 {

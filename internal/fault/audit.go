@@ -92,7 +92,8 @@ func (s *setup) ledger() *market.Ledger {
 }
 
 // wrongAnswers finds orders that were reported as applied and were not, as refused and were
-// applied, or as applied twice.
+// applied, or as applied twice. In no scenario does a buyer sell an item on: whoever bought it
+// has it at the end.
 func (s *setup) wrongAnswers(after market.Snapshot) (wrong []verify.Violation) {
 	find := func(harm verify.Harm, text string) {
 		wrong = append(wrong, verify.Violation{Harm: harm, Text: text})

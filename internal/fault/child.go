@@ -190,7 +190,8 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	c.report(event{Ready: true})
 
 	// An operation runs beside this loop, held at the steps of its command, so that doGo and
-	// doFree can let it go on.
+	// doFree can let it go on. They reach the gate of the newest one only: the parent is to begin
+	// one when the last has ended.
 	var working sync.WaitGroup
 	for {
 		var cmd command

@@ -49,7 +49,9 @@ type operation struct {
 
 // client starts a client with an account of its own, which is ready when this returns. Its
 // account and its number are its place among the clients, which it takes before anything is
-// sent: whatever fails from then on, it is ended with the others.
+// sent: whatever fails from then on, it is ended with the others. The opening has accounts for
+// the seller and nine clients: at an order of a tenth market.Audit would panic, and of more
+// accounts findings.moneyHarm might not see every problem.
 func (s *setup) client(name string) *client {
 	c := &client{
 		setup:   s,
@@ -184,6 +186,8 @@ func (c *client) browseUntilAcquired(item market.ItemID) time.Time {
 	return began
 }
 
+// begin tells it to begin an operation. Its last one must have ended: what its process reports
+// is noted of c.op, and its process lets only the newest one go on (see child.serve).
 func (c *client) begin(cmd command) time.Time {
 	c.op = &operation{command: cmd, began: time.Now(), outcome: OpResult{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
@@ -242,8 +246,8 @@ func (c *client) mustBe(name step.Name) {
 		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
 	}
 
-	// On a faster machine, an operation that is refused for one of these reasons
-	// would have been in time.
+	// On a faster machine, an operation that is refused for one of these reasons would have been
+	// in time. They are names of market.Reason; empty: the outcome is unknown.
 	late := []string{"", contended, "lock_lost", "not_sent"}
 	if c.op.done && !c.op.outcome.Applied() && slices.Contains(late, c.op.outcome.Reason) {
 		err = fmt.Errorf("%w: %w", errLate, err)
@@ -257,6 +261,8 @@ func (c *client) mustBe(name step.Name) {
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 
+	// With etcd all of this time passes. Together with what has passed before, in releaseLate a
+	// fifth of a lease, it must stay below the three quarters of checkInTime.
 	switch c.held(c.setup.ttl / 2) {
 	case step.BeforeWrite:
 		return true
@@ -389,7 +395,8 @@ func (c *client) kill() {
 	c.setup.noteFault(true, "")
 }
 
-// end is kill for a run that is over, and may have failed.
+// end is kill for a run that is over, and may have failed. setup.attempt calls it outside guard:
+// it returns errors, and must not fail. It may be called again.
 func (c *client) end() (err error) {
 	if c.dead {
 		return nil

@@ -111,6 +111,7 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 		return s.concludeBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
 
+	// C has other's scheme, as b has: mixed has left that in the configuration.
 	o := releaseLate(s, at(step.BeforeRelease), a, b, s.client("C"))
 	o.KeptOut = verify.NotAsked
 	if o.Harm == verify.NoHarm {
@@ -206,9 +207,11 @@ var readerFaults = []Scenario{{
 	run:     readerLate,
 }}
 
+// readerLeaves starts nine clients, for whom there are just enough accounts: see setup.client.
 func readerLeaves(s *setup) observed {
 	first := besideReader(s, s.item(0), 0)
 	last := besideReader(s, s.item(1), 1)
+	// Only now, as all clients to come have it.
 	s.config.Tick = time.Hour // both come in the same millisecond
 	same := besideReader(s, s.item(2), 0)
 

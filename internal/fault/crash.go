@@ -83,7 +83,7 @@ func crashHolding(s *setup) observed {
 			s.await(write.Reached())
 		}
 		a.kill()
-		if kept != verify.NeverIn { // or it would be so again
+		if kept != verify.NeverIn { // or it would be so again; b's order is still under way
 			kept = longer(kept, b.keptFrom(s.item(nth), start))
 		}
 	}
@@ -97,6 +97,7 @@ func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
 	item := holder.listUntilRelease(0).Item
 
+	// The second comes whatever the first has found: what follows waits for its order.
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
 	if beside {

@@ -244,7 +244,7 @@ func raceForIt(s *setup) observed {
 	}
 
 	in := inside > 0
-	for _, w := range waiting {
+	for _, w := range waiting { // each is waited for, even when it is known that one got in
 		in = w.ends().entered() || in
 	}
 	if !in {

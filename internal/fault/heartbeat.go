@@ -29,7 +29,8 @@ type heartbeat struct {
 	longest time.Duration // that a question has waited; beat's own until over is closed
 }
 
-// beat asks until the context ends. A question that is open then has waited until then.
+// beat asks until the context ends. A question that is open then has waited until then. It runs
+// in a goroutine of its own, in which nothing may call fail: ask returns its errors.
 func (h *heartbeat) beat(ctx context.Context, ask func(context.Context) error) {
 	defer close(h.over)
 	var asked time.Time // zero: no question is open

@@ -65,6 +65,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	a.finish()
 
 	kept, why := verify.AtOnce, safe
+	// It ends at NeverIn: b's order may then still be under way, and b cannot be told another.
 	for nth := 1; nth <= len(names) && kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		// Not the nth of all commands: a client may connect again meanwhile.
@@ -95,6 +96,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 // sends after that is held until another has got in, or has been kept out for a
 // while. Whose lock does it free?
 func lostRelease(s *setup) observed {
+	// They connect past the proxies: what they send is not counted there, nor held.
 	b, c := s.client("B"), s.client("C")
 	s.config.Resend = true
 
@@ -148,6 +150,7 @@ func releaseLost(
 
 	b.buy(l.Item, at(step.BeforeWrite))
 	in := b.held(s.ttl/4) == step.BeforeWrite
+	// Its lease began up to a quarter earlier: checkInTime leaves that much of it.
 	entered := time.Now()
 	sendAgain()
 	a.awaitListed()
@@ -214,9 +217,9 @@ func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
 // lostLeave loses the reply to the release of the inner of two entries. The holder
 // works on, and another comes.
 func lostLeave(s *setup) observed {
-	b := s.client("B")
+	b := s.client("B") // does not use the proxy, and sends nothing again
 	s.config.Resend = true
-	proxy := s.lockProxies()[0]
+	proxy := s.lockProxies()[0] // the only one: no lock on several masters can be entered twice
 	a := s.client("A")
 	a.buyToEnd(s.item(0)) // loads the scripts
 

@@ -168,7 +168,7 @@ func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 // lateWrite holds each command of a write, in a purchase of its own, until its client has
 // given up and another got in.
 func lateWrite(s *setup) observed {
-	b := s.client("B")
+	b := s.client("B") // writes past the proxy, which counts and holds what a sends
 	s.config.Patience = s.ttl / 3
 	proxy := s.marketProxy()
 	a := s.client("A")

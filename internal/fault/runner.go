@@ -152,7 +152,7 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 func NewResult(version string, scenarios []Scenario, schemes []Scheme) *findings.FaultTable {
 	res := &findings.FaultTable{
 		Schema:   findings.FaultSchema,
-		Status:   stored.Incomplete,
+		Status:   stored.Incomplete, // the command leaves it so if the environment fails
 		Findings: []findings.Finding{},
 		Manifest: findings.FaultManifest{
 			Version: version,

@@ -118,7 +118,8 @@ func checkFree(spec strategies.Spec) error {
 const pollEvery = 5 * time.Millisecond
 
 // withLease is the scheme with leases of d, time-outs of twice d, and polls each pollEvery,
-// unless its name has a poll of its own.
+// unless its name has a poll of its own. It is for a scheme as SchemeOf returns it: in the
+// text of one that has its leases, each parameter would be given twice, which Parse refuses.
 func (s Scheme) withLease(d time.Duration) (Scheme, error) {
 	if !s.TakesLock() {
 		return s, nil

@@ -240,8 +240,10 @@ func pauseServers(s *setup, holder step.Name) observed {
 // promoted when the master dies.
 func failover(s *setup) observed {
 	master := s.locksApart()
-	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
+	// Between the master and the replica. StartRedis would not do: it cannot read replication.
+	link := own(s, must(wire.Start(master.Target.Addr)))
 	host, port, _ := net.SplitHostPort(link.Addr())
+	// It logs in to the master by its own password, which therefore is the master's.
 	replica := s.redis(master.Target.Password, "--replicaof", host, port)
 
 	fallBehind := func() {

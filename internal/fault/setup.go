@@ -164,7 +164,7 @@ func (s *setup) chooseServer(onCluster bool) {
 		s.listenTo(s.server)
 	}
 
-	s.config = clientConfig{Scheme: s.scheme.String()}
+	s.config = clientConfig{Scheme: s.scheme.String()} // with its leases: see prepare
 	s.config.Own.Name = s.scheme.Strategy().Name
 	s.config.Own.Text = s.scheme.Strategy().Script
 	s.config.Market = endpointOf(s.server.Target)
@@ -317,8 +317,8 @@ func (s *setup) marketProxy() *wire.Proxy {
 	return s.proxy(&s.config.Market)
 }
 
-// lockProxies puts a proxy between the clients to come and each Redis that
-// their lock lives on.
+// lockProxies puts a proxy between the clients to come and each Redis that their lock
+// lives on: of several masters in their order, by which redlockExpiry chooses.
 func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
 		return []*wire.Proxy{s.proxy(&s.config.Market)}

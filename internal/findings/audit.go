@@ -7,7 +7,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// OfAudit names the harm of each problem that an audit found.
+// OfAudit names the harm of each problem that an audit found, in the order of a.Problems, by
+// which callers find the problem again.
 func OfAudit(a market.AuditResult) []verify.Violation {
 	all := make([]verify.Violation, len(a.Problems))
 	money := moneyHarm(a)
@@ -35,7 +36,9 @@ var harmOfKind = map[market.ProblemKind]verify.Harm{
 
 // moneyHarm is the harm if accounts hold too much or too little: coins are missing, there
 // are too many, or they are in the wrong accounts, two of which each purchase explains
-// that was made though its buyer was told no.
+// that was made though its buyer was told no. These are counted in a.Problems, of which
+// market.Audit describes the first ten: no market of a caller has more accounts, or it is
+// audited by AuditFunds, which describes all.
 func moneyHarm(a market.AuditResult) verify.Harm {
 	untold := int64(0)
 	charged := false

@@ -72,6 +72,7 @@ func (f Finding) InWords() string {
 		return outcome + "; others never get in"
 	}
 
+	// The other values begin with "until": a new one that does not needs a case above.
 	outcome += "; others kept out " + string(f.KeptOut)
 	if f.Leases > 0 {
 		outcome += " (" + leasesInWords(f.Leases) + ")"

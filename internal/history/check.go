@@ -176,7 +176,7 @@ type checker struct {
 	h      *History
 	traces []*trace // of the items, in their order
 	// Of orders of unknown outcome: those that were applied, and the accounts of
-	// which that is not known.
+	// which that is not known. applied has pointers into h.Ops: a copy of an Op is never in it.
 	applied   map[*Op]bool
 	unsettled map[market.UserID]bool
 	// The accounts that are known to have paid with coins that they did not have.

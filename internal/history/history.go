@@ -274,7 +274,8 @@ func (r *Recorder) Purchased(start, end time.Time, o market.Order, err error) {
 }
 
 // record writes down an operation: as applied without an error, as refused with one that
-// market.Reason names, and as of unknown outcome with any other.
+// market.Reason names, and as of unknown outcome with any other. Op.valid says which operations
+// these may be: Read refuses a history with another.
 func (r *Recorder) record(start, end time.Time, o Op, err error) {
 	if r == nil {
 		return

@@ -33,6 +33,7 @@ func (l location) String() string {
 
 func coins(n int64) string { return english.Plural(int(n), "coin", "") }
 
+// A move takes an item from one location to another. Moves are compared with ==.
 type move struct{ from, to location }
 
 func (m move) apply(at state) (state, bool) { return m.to, at == state(m.from) }

@@ -82,7 +82,7 @@ func (c *checker) judge(p *Part, name string, from state, steps []step) Answer {
 // inOrder looks for an order of steps, of which there are some, that starts in a state. It
 // judges them piece by piece: between two pieces nothing is under way, and of a large one
 // only the beginning is judged. If a piece has no order, it returns the fewest steps that
-// have none, and the state before them.
+// have none, and the state before them. It sorts the steps that it is given.
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state // of a piece
 
@@ -150,6 +150,8 @@ func (c *checker) legal(from state, steps []step) Answer {
 		ops[i] = porcupine.Operation{Input: &steps[i], Call: steps[i].call, Return: steps[i].ret}
 	}
 
+	// When it returns Step runs no more, which a check with a time-out does not promise: in Step
+	// the noteAfter of inOrder writes a variable that inOrder reads afterwards.
 	ok := c.ctx.Err() == nil && porcupine.CheckOperations(model, ops)
 	switch {
 	case c.ctx.Err() != nil:
@@ -239,6 +241,7 @@ func describe(from state, steps []step) (lines []string) {
 // nameProblem names what is wrong: without what returned last there was an order.
 func nameProblem(steps []step) string {
 	// The last of them is what no order could take in; the others say what it had to follow.
+	// It stays nil if none has returned: then all are orders on an account.
 	var last action
 	sold := map[location]int{}
 	for _, s := range filter(byReturn(steps), step.hasReturned) {

@@ -141,7 +141,7 @@ func (s *schedule) cancel(c *client, loses bool) {
 	c.waiting = nil // or settle would not wait for the client
 
 	s.diagram.add(c.number, "*its call is cancelled*", "")
-	s.referee.cancelsCall(c.number)
+	s.referee.cancelsCall(c.number) // before settle: then hear takes "cancelled" for an answer
 	s.tell(c, program.Cancel)
 	s.settle()
 

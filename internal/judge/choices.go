@@ -105,7 +105,8 @@ func (s *schedule) options() (options []search.Choice) {
 	return options
 }
 
-// faults are those that can happen to a client that can go on.
+// faults are those that can happen to a client that can go on. Each kind has a case in do, too,
+// which takes one that it does not know for a delivery.
 func (s *schedule) faults(c *client) (options []search.Choice) {
 	for _, kind := range s.kinds {
 		possible := true
@@ -385,6 +386,8 @@ func (s *schedule) passTime() bool {
 		return false
 	}
 
+	// What passes here is no choice, and leaves lastChoice as it is: else a client that polls for
+	// ever would keep the schedule from its end.
 	for _, c := range s.clients {
 		switch {
 		case c.putOff && time.Since(s.lastChoice) > s.lease*11/10:

@@ -116,7 +116,7 @@ func (c *client) explanation() (text string) {
 			"without TLS and without a password", strings.Join(asked, " and "))
 	}
 
-	if c.process != nil {
+	if c.process != nil { // kill forgets it: callers ask for the explanation first
 		text += c.process.LastLines()
 	}
 	return text

@@ -127,7 +127,8 @@ func (w *world) checkClock() error {
 }
 
 // term is that of the lease which a request may begin. If the client has sent a time with it,
-// the lease counts from when it sent that, and ends at the first time that was yet to come.
+// the lease counts from when it sent that, and ends at the first time that was yet to come. If
+// not, it counts from now: term is called before the request is let go.
 func (c *client) term(h *wire.Held) term {
 	t := term{begins: time.Now()}
 	for _, command := range h.Commands {

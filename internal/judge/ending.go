@@ -42,6 +42,8 @@ func (s *schedule) finish() {
 // end ends what a client still does. A program whose client has ended runs on, for the next
 // schedule.
 func (s *schedule) end(c *client) {
+	// The gate first: what a client sends once its requests are opened below is not to be held.
+	// And checkWait before kill and ends: it judges a client that runs and takes the lock.
 	c.gate.Gate(nil)
 	s.checkWait(c)
 	unfinished := s.claim(c).phase != ended

@@ -34,6 +34,7 @@ func (o Options) belowFloor(s ProgramResult) shortfall {
 	// so callers of Judge set Bounds.Exhaustive.
 	reached := s.Stopped == "" || s.Faults > 1 || s.Faults == 1 && s.Preemptions > 0
 
+	// Bounds below the floor come first: a search that came to their end counts as reached, too.
 	switch {
 	case name != works && o.Bounds.Preemptions < 1:
 		return shortfall{why: "nobody was preempted: --preemptions 1 has that happen"}

@@ -102,7 +102,9 @@ func share(programs []string, left time.Duration) time.Duration {
 }
 
 // runWithLease is Run, with a longer lease where chance or the machine have decided what
-// happened with the shortest: then the report says so. A lease that was asked for stays.
+// happened with the shortest: then the report says so. A lease that was asked for stays. The
+// method only, which comes before, has begun the time of the program: hasTime goes by that, and
+// all tries share it.
 func (o Options) runWithLease(
 	ctx context.Context, res *findings.Explorations) (ProgramResult, error) {
 

@@ -48,7 +48,8 @@ func newJudgement() judgement {
 	}
 }
 
-// add adds what was found of one program.
+// add adds what was found of one program. o is what the method only returns for it: promises
+// and belowFloor go by the program and the bounds there.
 func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.tested, o.promises(searched))
 	maps.Copy(f.keptOut, searched.keptOut)
@@ -108,7 +109,8 @@ func Promises() (names []string) {
 // State of a promise that a lock cannot keep, because it offers nothing of the kind.
 const notOffered = "not offered"
 
-// verdicts says for each promise whether it is kept.
+// verdicts says for each promise whether it is kept. Its states are also literals in
+// internal/view and cmd/marketsim, and listed in docs/judged-format.md.
 func (f judgement) verdicts() (all []verify.PromiseState) {
 	for _, u := range untested {
 		why := u.why

@@ -299,8 +299,9 @@ func (w *world) expect(c *client, limit time.Duration, words, request string) er
 }
 
 // ask asks a client while its requests pass, and returns its answer, which may be that it
-// has ended. A take that times out is asked for again. As it reads from events itself, it must
-// not be called within schedule.play.
+// has ended: its process then stays noted, for explanation, until the caller kills it. A take
+// that times out is asked for again. As it reads from events itself, it must not be called
+// within schedule.play.
 func (w *world) ask(c *client, limit time.Duration, request string) (program.Output, error) {
 	c.tell(request)
 

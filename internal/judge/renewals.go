@@ -284,8 +284,8 @@ func (s *schedule) renewals(others bool) (options []search.Choice) {
 	return options
 }
 
-// renew makes a choice of renewals happen. If no renewal comes, nothing does: the program may
-// have learned that it has lost the lock.
+// renew makes a choice happen that renewals has offered: each of its faults has a case here. If
+// no renewal comes, nothing does: the program may have learned that it has lost the lock.
 func (s *schedule) renew(c *client, choice search.Choice) {
 	c.renewalChosen = true
 	// Longer than the longest time before one, as the machine may be slow; and no longer, as nobody's

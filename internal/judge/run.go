@@ -78,14 +78,14 @@ const takes = 3
 // program is at fault.
 func Run(ctx context.Context, o Options) (s ProgramResult, err error) {
 	o.Bounds.Kinds = o.kinds()
-	o = o.limited()
+	o = o.limited() // before tell, which says how much of that time is left
 	o.tell(search.Summary{})
 
 	err = o.withClock(func(o Options) error {
 		return o.withWorlds(ctx, func(worlds []*world) error {
 			var err error
 			s, err = o.searchBesideControls(ctx, worlds)
-			s.noteLeases(worlds)
+			s.noteLeases(worlds) // also after ErrChance: runWithLease then doubles s.asked
 			s.trusted = worlds[0].opaque
 			return err
 		})
@@ -195,7 +195,8 @@ func (o Options) search(ctx context.Context, worlds []*world) (s ProgramResult, 
 	return s, err
 }
 
-// Replay plays the schedule of a token that Run has reported.
+// Replay plays the schedule of a token that Run has reported. It takes a program that it does
+// not know for the plain one of a lock: who has the token from a user asks CheckToken first.
 func Replay(ctx context.Context, o Options, token string) (f search.Found, err error) {
 	_, name, steps, err := search.ParseToken(token)
 	if err != nil {

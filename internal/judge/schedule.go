@@ -46,7 +46,7 @@ func (w *world) newSchedule() (*schedule, error) {
 			return nil, err
 		}
 	}
-	if w.shop != nil {
+	if w.shop != nil { // after revive, which has a program buy in it
 		if err := w.shop.open(w.ctx); err != nil {
 			return nil, err
 		}

@@ -66,7 +66,8 @@ type world struct {
 }
 
 // newWorld starts the n-th server and two clients, and has them rehearse with one lease after
-// the other until that succeeds.
+// the other until that succeeds. It plays no schedule before begin, which makes the maps that
+// schedules write to.
 func newWorld(
 	ctx context.Context, o Options, guardian *program.Guardian, leases []time.Duration, n int,
 ) (*world, error) {
@@ -120,6 +121,8 @@ func (w *world) begin(program string) {
 
 // addClients opens the gates of two clients, whose programs do not run yet.
 func (w *world) addClients(o Options, guardian *program.Guardian) (err error) {
+	// Not with w.ctx: gates connect in goroutines of their own, as long as the world lives, and
+	// startWorlds replaces the context of the start.
 	connect := func() (net.Conn, error) {
 		return redisconn.To(w.server.Target).Connect(context.Background())
 	}

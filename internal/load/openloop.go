@@ -122,6 +122,7 @@ func (b *openBuyer) next(ctx context.Context) bool {
 	}
 
 	awake := b.await(asked)
+	// Not before the wait, in which the row may be cut short: then the order is not due in it.
 	if b.m.window.holds(at) {
 		b.w.tally.count[due]++
 	}

@@ -69,6 +69,7 @@ func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, 
 		})
 	}
 
+	// A refused command, or an interrupt, may be what broke the market.
 	if row.Audit.Done && !row.Audit.OK && context.Cause(allowed) == nil {
 		err = errors.Join(err, fmt.Errorf("%w: %v", ErrWrong, row.Audit.Problems))
 	}
@@ -187,6 +188,8 @@ func (m *measurement) rehearse(
 // lock the seller is held once it has taken it, and the buyer has to wait, and is woken
 // as in a row. A lock that does not report step.Waiting times out instead.
 func rehearseWaiting(ctx context.Context, seller, buyer *worker, acquired, waiting *step.Gate) error {
+	// Before the seller's goroutine begins, which moves next on. The price of the listing is
+	// drawn, so that the order may be refused for its own, too.
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	listing := make(chan error, 1)
 	buying := make(chan error, 1)

@@ -38,6 +38,8 @@ func (m *measurement) check(ctx context.Context, err error) {
 // buy buys until the load ends, or until the buyer has no coins and gets none: with hot items
 // it lists what it has bought, and so is paid again.
 func (m *measurement) buy(ctx context.Context, w *worker) {
+	// All that a buyer does while it is there is noted as busy time, by what this calls (ordered,
+	// listed, spends): warn compares the two, see result.TimesOff.
 	began := time.Now()
 	defer func() {
 		there := w.since(began)

@@ -155,7 +155,8 @@ func carried(c redisconn.Counts) *result.Traffic {
 }
 
 // warn adds the warnings about what was counted. Those of processor time come from
-// addUsage.
+// addUsage. The bounds stand in the comments of result.Code, too, and those of Unsteady and
+// TooFew in the words of package view.
 func (m *measurement) warn(r *result.Row, t *tally) {
 	warn := func(is bool, code result.Code, value float64) {
 		if is {
@@ -209,6 +210,8 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	warn(m.open == nil && math.Abs(whole-1) > tailOff, result.ShortForTail, whole)
 }
 
+// latency is what a row stores of durations, which must have a histogram: those of row's own
+// tally and of a course do.
 func latency(t *durations) result.Latency {
 	n := t.histogram.TotalCount()
 	if n == 0 {

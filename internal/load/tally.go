@@ -122,7 +122,8 @@ func newTally(w *window, of ...kind) *tally {
 	return t
 }
 
-// add adds what another tally of the row has counted: each field but the window.
+// add adds what another tally of the row has counted: each field but the window. t must time
+// every kind that b does, as that of measurement.row does: it needs a histogram for each.
 func (t *tally) add(b *tally) {
 	for c, n := range b.count {
 		t.count[c] += n

@@ -268,6 +268,7 @@ func (m *measurement) addMasters(r *result.Row) {
 		if cpu, known := m.last.serverSince(m.first, i); known {
 			master.CPU = new(cpu * r.Seconds / between) // as in addUsage
 		}
+		// Programs connect by themselves: Row.MarshalJSON leaves Commands out of the row, too.
 		if !m.sharesConnections() && !m.Subject.Elsewhere() {
 			sent := carried(m.last.byServer[i].Sub(m.first.byServer[i]))
 			master.Commands = &sent.Commands

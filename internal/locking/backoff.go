@@ -91,6 +91,7 @@ func (b *Backoff) Reset() { b.failed, b.last = 0, b.base }
 // Next is how long to wait after one more failure. It reports false when there
 // were as many tries as may be. Reset comes before the first call.
 func (b *Backoff) Next() (time.Duration, bool) {
+	// Doubled 40 times, even the least base, 1 us, is beyond any cap.
 	doubled := b.base << min(b.failed, 40)
 	if doubled <= 0 || doubled > b.cap { // it may have overflowed
 		doubled = b.cap

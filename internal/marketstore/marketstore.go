@@ -37,6 +37,7 @@ var (
 // accounts. ErrOccupied means that another run has claimed the prefix, ErrUnclaimed that
 // the claim failed. Another error may leave half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Opening) error {
+	// The claim is a field that nothing else writes: by it MissingKey knows the note.
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
 		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)
@@ -148,6 +149,7 @@ func atKey(key string, err error) error {
 func Mint(
 	ctx context.Context, rdb redis.Cmdable, keys market.Keys, owner market.UserID,
 ) (first market.ItemID, err error) {
+	// The note counts items before there are any: by it Remove is told of the locks of each.
 	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", market.BatchSize).Result()
 	if err != nil {
 		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)

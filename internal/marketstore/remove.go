@@ -73,7 +73,8 @@ func Remove(
 	})
 }
 
-// RemoveKeys deletes keys, many at once, and returns how many there were.
+// RemoveKeys deletes keys, many at once, and returns how many there were. It keeps their order:
+// Remove has the run's note go last.
 func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
 	var batch []string
 	unlink := func() { // err is nil before each call, which overwrites it

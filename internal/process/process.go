@@ -132,7 +132,7 @@ func (p *Process) begin() error {
 	r := &run{cmd: exec.Command(p.Program, p.Args...), log: &tail{}, exited: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = p.Folder.Path, p.Env, r.log, r.log
 	r.cmd.Stdin = strings.NewReader(p.Input)
-	if p.Stdin != nil {
+	if p.Stdin != nil { // then Stdout is set, too: a nil *os.File would be no nil io.Writer
 		r.cmd.Stdin, r.cmd.Stdout = p.Stdin, p.Stdout
 	}
 	r.cmd.WaitDelay = stopGrace // a child of its own that keeps its output open must not delay Wait

@@ -39,6 +39,8 @@ func removeUnused(folder string) {
 		return
 	}
 
+	// If somebody has put a link or a pipe in its place, the link is not followed, and the pipe
+	// does not block.
 	mark, err := os.OpenFile(filepath.Join(folder, inUse), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		_ = syscall.Rmdir(folder)

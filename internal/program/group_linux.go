@@ -161,7 +161,8 @@ func NewGuardian() (*Guardian, error) {
 	return &Guardian{Mark: "MARKETSIM_JUDGED=" + rand.Text()}, nil
 }
 
-// Close kills the processes with the mark in their environment.
+// Close kills the processes with the mark in their environment. Only Launch.environment puts
+// it there, for a program and its guardian: this process must not have it in its own.
 func (g *Guardian) Close() error {
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environments {

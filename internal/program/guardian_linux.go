@@ -61,6 +61,7 @@ func startGuarded(cmd *exec.Cmd) (pid int, lifeline io.Closer, err error) {
 	if err == nil {
 		cmd.Args = append([]string{guardianName, cmd.Path}, cmd.Args...)
 		cmd.Path = "/proc/self/exe" // also when the executable has been built anew meanwhile
+		// In the order in which lifelineFile and reportFile number them.
 		cmd.ExtraFiles = []*os.File{theirs, report}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the reach of a Ctrl-C
 		err = cmd.Start()
@@ -106,7 +107,7 @@ func guard(path string, args []string) (exit int) {
 	// The program is a child of this thread, and dies with it. Children that it leaves
 	// become those of a process's first thread, which this is.
 	runtime.LockOSThread()
-	debug.SetGCPercent(-1)
+	debug.SetGCPercent(-1) // what reapOrphans and killAll allocate is little, and stays
 	syscall.CloseOnExec(lifelineFile)
 	syscall.CloseOnExec(reportFile)
 	ends := make(chan os.Signal, 1)

@@ -169,7 +169,7 @@ func dial(ctx context.Context, c *connector) (*Conn, error) {
 	}
 	if err != nil {
 		client.Close()
-		first.Close()
+		first.Close() // which the client may not have taken yet, or cannot close
 		return nil, explainDial(ctx, t, err)
 	}
 

@@ -99,7 +99,7 @@ func tlsHint(err error) string {
 		return "its certificate is for another name: connect by that name or give it with --sni"
 	case is[x509.CertificateInvalidError](err):
 		return "its certificate is not valid"
-	case is[handshakeError](err):
+	case is[handshakeError](err): // it wraps those above, which say more
 		return "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
 			"certificate (--cert and --key)"
 	case hungUp(err):
@@ -140,6 +140,7 @@ func reachHint(t Target, err error) string {
 	op, _ := errors.AsType[*net.OpError](err)
 	late, _ := errors.AsType[net.Error](err)
 
+	// An error of dialling wraps the first two, which say more.
 	switch {
 	case is[*net.DNSError](err):
 		return "is the host name right?"
@@ -183,7 +184,8 @@ var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command
 
 // Explain adds the next step to a server's refusal that a user can do something about,
 // and wraps it: a missing permission, a replica, a full memory, a failing disk, a server
-// that still loads. It returns other errors as they are.
+// that still loads. It returns other errors as they are. A step stands behind the whole text of
+// the error: cmd/marketsim tells by that whether it is there already, and takes it away.
 func Explain(err error) error {
 	if command, ok := Denied(err); ok {
 		// Without the name of a command it was a key or a channel, or some command of a script.

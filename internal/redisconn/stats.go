@@ -124,6 +124,7 @@ type countingConn struct {
 
 // Write counts a round trip if it is the first since something was read.
 func (c *countingConn) Write(p []byte) (int, error) {
+	// Noted before the write: the reply may be read before Write returns.
 	firstSinceRead := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
 
@@ -148,7 +149,7 @@ func (c *countingConn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
 		if n > 0 {
-			c.meter.wrote.Store(false)
+			c.meter.wrote.Store(false) // in a handshake, too: a new round trip comes after it
 			if c.meter.live.Load() {
 				c.meter.Count(Counts{BytesReceived: int64(n)})
 			}

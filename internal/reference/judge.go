@@ -57,6 +57,8 @@ func claimsOn(source string) []claim {
 	return on
 }
 
+// judge fills in what a run says of the claim. Judge has set out.Verdict to NotJudged, which it
+// stays where collect fails.
 func (c claim) judge(run *runs.Run, out *runs.Claim) {
 	seen := evidence{rounds: run.CompleteRounds(), planned: run.Manifest.Config.Trials}
 	if len(seen.rounds) == 0 {

@@ -40,7 +40,8 @@ func AxisNames() []AxisName { return []AxisName{AxisClients, AxisHot, AxisHold, 
 func (a AxisName) Whole() bool { return a == AxisClients || a == AxisHot || a == AxisMarkets }
 
 // At returns the point moved to a value of the axis. If items circulate there are no
-// sellers, whichever of clients and hot is applied first.
+// sellers, whichever of clients and hot is applied first. Each value makes another
+// result.Point.Place: by their places package compare finds the points of a sweep.
 func (a AxisName) At(p result.Point, value float64) result.Point {
 	switch a {
 	case AxisClients:
@@ -78,7 +79,8 @@ const MostPoints = 5000 // MostPoints is how many places a sweep has at most.
 
 // ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms". Their
 // values ascend. A,B..C continues A and B up to C, by their ratio if that arrives at
-// C, and else by their difference.
+// C, and else by their difference. There are two axes at most: Run.check refuses more, and the
+// figures of a sweep show no third.
 func ParseAxes(texts []string) ([]Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)

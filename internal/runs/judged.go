@@ -18,7 +18,8 @@ type JudgedMetric struct {
 // PurchasesPerSecond is the name of what is compared where nothing else was asked for.
 const PurchasesPerSecond = "purchases_per_second"
 
-// JudgedMetrics are all that can be judged, by what is asked for most.
+// JudgedMetrics are all that can be judged, by what is asked for most. Short names are stored:
+// run.json has them in thresholds, see Threshold.String. So they are never changed.
 func JudgedMetrics() (all []JudgedMetric) {
 	// What is missing here is no better when it is more: whether "listed" or "seconds" is higher
 	// says nothing for or against a strategy.

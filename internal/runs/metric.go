@@ -47,7 +47,8 @@ type row = result.Row
 var nan = math.NaN()
 
 // Metrics are the numbers of a row, in the order of the CSV, which has columns behind them.
-// Scripts may count columns, so that one more number has its column at the end of all.
+// Scripts may count columns, so that one more number has its column at the end of all. None is
+// ever negative: checkRow refuses a row that has such a number.
 func Metrics() []Metric {
 	return slices.Concat(
 		purchaseMetrics(),
@@ -80,7 +81,7 @@ func Metrics() []Metric {
 	)
 }
 
-// purchaseMetrics say how much was bought and listed.
+// purchaseMetrics say how much was bought and listed, in the order of the CSV: see Metrics.
 func purchaseMetrics() []Metric {
 	return []Metric{
 		{
@@ -114,7 +115,7 @@ func purchaseMetrics() []Metric {
 }
 
 // orderMetrics say what became of orders, and how evenly they came out over the row and
-// over the buyers.
+// over the buyers, in the order of the CSV: see Metrics. Refused has the names of market.Reason.
 func orderMetrics() []Metric {
 	return []Metric{
 		{
@@ -168,7 +169,8 @@ func orderMetrics() []Metric {
 	}
 }
 
-// lockMetrics say how often locks and listings were tried again, and what became of locks.
+// lockMetrics say how often locks and listings were tried again, and what became of locks, in the
+// order of the CSV: see Metrics.
 func lockMetrics() []Metric {
 	return []Metric{
 		{
@@ -196,7 +198,8 @@ func lockMetrics() []Metric {
 }
 
 // usageMetrics say what the server, the clients and the machine used between the two ends of the
-// measured time. So they are divided by its length, or by the purchases that ended in it.
+// measured time. So they are divided by its length, or by the purchases that ended in it. They
+// are in the order of the CSV: see Metrics.
 func usageMetrics() []Metric {
 	commands := func(r *row) *int64 { return r.Commands }
 	background := func(r *row) *result.Traffic { return r.Background }
@@ -242,7 +245,8 @@ func usageMetrics() []Metric {
 	}
 }
 
-// openLoopMetrics say what an open loop did. Rows of a closed loop have none of them.
+// openLoopMetrics say what an open loop did. Rows of a closed loop have none of them. They are in
+// the order of the CSV: see Metrics.
 func openLoopMetrics() []Metric {
 	// NaN for rows of a closed loop, whose service times are, too: there are none.
 	ifOpen := func(of func(*row) float64) func(*row) float64 {
@@ -322,7 +326,7 @@ func latency(name string, of func(*row) *result.Latency, in shown) []Metric {
 }
 
 // traffic makes the Metrics of what connections carried for orders that began in the
-// measured time, for each purchase.
+// measured time, for each purchase. One more would move all columns of the CSV behind it.
 func traffic(name, heading string, of func(*row) *result.Traffic) []Metric {
 	per := func(pick func(*result.Traffic) int64) func(*row) float64 {
 		return ofPart(of, func(r *row, t *result.Traffic) float64 {

@@ -67,8 +67,8 @@ func ParseThreshold(text string) (t Threshold, err error) {
 	return t, nil
 }
 
-// value reads a value of the metric with its unit. A percentage stays one, as it is typed: Limit
-// makes a share of it.
+// value reads a value of the metric with its unit, as it is typed and as String writes it. A
+// percentage stays one: Limit makes a share of it.
 func (m JudgedMetric) value(text string) (float64, error) {
 	switch m.Unit {
 	case Milliseconds, Microseconds: // any unit of time can be typed

@@ -207,7 +207,8 @@ func (d *driver) stopped(level cost) string {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return OutOfTime
 	}
-	return cause.Error() // whoever has set the deadline says what it is
+	// Whoever has set the deadline says what it is. Package suite knows its own by this text.
+	return cause.Error()
 }
 
 // isBeyond reports whether the time of Options.Beyond is over, which concerns a level.
@@ -229,6 +230,8 @@ func (d *driver) work(w World, level cost) {
 			continue
 		}
 
+		// A world that ends this goroutine (see unlocked) leaves d.busy as it is. It has to be
+		// the only one, as that of package explore is: others would wait for good.
 		d.busy++
 		err := d.play(w, b)
 		d.busy--

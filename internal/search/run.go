@@ -73,6 +73,7 @@ func (r *run) addPoint(p ChoicePoint) error {
 	if p.State != nil && !r.Bounds.Unmerged {
 		state = p.State()
 	}
+	// The walk keeps both slices: a World makes new ones at each point.
 	reached := r.walk.pointOf(p.Options, p.Pending)
 	known := &r.walk.states
 

@@ -164,7 +164,8 @@ func (w *walk) played(b branch, r *record) {
 
 	// Up to where it branched off it went as an earlier schedule, which has added the branches
 	// there. The first option of each node is the schedule itself. The branches share its nodes,
-	// which newRun copies.
+	// which newRun copies. Each costs what b does and its own last choice: those between are
+	// first options, and a World's first option is neither a fault nor a preemption.
 	for depth := len(b.nodes); depth < len(nodes); depth++ {
 		for at, c := range nodes[depth].options {
 			next := b.cost.with(c)

@@ -70,6 +70,7 @@ func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 		err = c.Server.Discover(ctx)
 	}
 	if err != nil {
+		// By what OfContext adds, StartCluster knows that the time was up, and tries again.
 		err = fmt.Errorf("starting a Redis Cluster: %w", redisconn.OfContext(ctx, err))
 		return nil, errors.Join(err, c.Close())
 	}

@@ -257,6 +257,7 @@ func configureZooKeeper(m *Node, i int, ports []string) error {
 	file := filepath.Join(m.Folder.Path, "zoo.cfg")
 	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
+		// askZooKeeper asks for srvr, and counts a server that forbids it as one that serves.
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
 		// A server that misses a vote asks again after twice as long each time, by
 		// default after up to a minute.

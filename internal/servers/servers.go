@@ -133,6 +133,8 @@ func ForLock(ctx context.Context, own Addresses, needs ...string) (*Locks, error
 	return l, nil
 }
 
+// start starts what a need asks for, or takes the user's own. Each need comes once, as ForLock's
+// callers see to: servers that were started twice would not all be ended by Close.
 func (l *Locks) start(ctx context.Context, own Addresses, need string) (err error) {
 	switch need {
 	case "":

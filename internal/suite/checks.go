@@ -120,7 +120,7 @@ func sequenceMatchesReference(f *fixture) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 10, 40).Draw(t, "operations")
 		f.seed(trio)
 		defer f.remove()
-		f.mint(seller)
+		f.mint(seller) // from item 1 on, as drawOperation has them: each seed counts anew
 
 		reference := marketstore.NewReference(trio)
 		reference.Mint(seller)
@@ -179,8 +179,8 @@ func (f *fixture) meetAt(h *HeldRequest, m meeting) bool {
 	first := f.open(nil, f.NewProxies())
 	second := f.worker(waiting.Observe)
 
-	// Only a worker that is connected can be held, and clients connect when they have to:
-	// here for an item that nobody has.
+	// Only a worker that is connected can be held, and clients connect when they have to: here
+	// for an item that is not for sale, the last of the batch of which both[0] has the first.
 	absent := both[0]
 	absent.Item += market.BatchSize - 1
 	_ = first.trade(f.Ctx, absent)

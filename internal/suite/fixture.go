@@ -199,7 +199,8 @@ func (f *fixture) matches(want market.Snapshot) {
 // worker opens a Purchaser with connections and a ledger of its own.
 func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil) }
 
-// open makes a worker, which can be held at its proxies; nil: it has none.
+// open makes a worker, which can be held at its proxies; nil: it has none. It is called in the
+// check's goroutine alone: it may end the check, and no lock guards opened and ledgers.
 func (f *fixture) open(steps step.Observer, proxies *Proxies) *worker {
 	f.Helper()
 	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}

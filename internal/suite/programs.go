@@ -64,7 +64,7 @@ func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
 // Markets are the programs that every purchaser is explored with: those of two
 // clients with short leases, and with long ones, because each alone shows half
 // of what a late request does. Their names are in tokens, and BrokenPromise knows
-// one-account by its name.
+// one-account by its name. Tests of several packages take one-item as the first.
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
 	lists := ordered("Seller", 0, 1)
@@ -154,6 +154,7 @@ func (m Market) Within(b explore.Bounds) explore.Bounds {
 // Program makes the program of purchasers that open makes.
 func (m Market) Program(subject string, open market.Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
+	// One for all schedules of a search, which are played one after the other: no lock guards it.
 	judged := map[string][]verify.Violation{}
 
 	return explore.Program{
@@ -340,7 +341,7 @@ func (m Market) BrokenPromise(spec strategies.Spec, f explore.Found) string {
 	case struckOnlyBy(f), !locks && struckOnlyBy(f, explore.Pause, explore.Die):
 		return promise
 	case struckOnlyBy(f, explore.Clock) && lockPromises.ClockIndependent:
-		return "clock-independent"
+		return "clock-independent" // as lock.Promises.List names it
 	}
 	return ""
 }

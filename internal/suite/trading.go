@@ -112,6 +112,7 @@ func (c *trader) trade(
 	call, end := s.Call(ctx)
 	defer end()
 
+	// Not by s.Now: a search has faults of clocks strike the clients that have read theirs.
 	began := time.Now()
 	_, err := deal(call, purchaser, o)
 	c.longest = max(c.longest, time.Since(began))
@@ -129,6 +130,8 @@ func (c *trader) trade(
 		answer = "it is not known"
 	}
 
+	// judge takes ledgers with equal answers for equal: errors that a Ledger notes in different
+	// ways have different answers.
 	c.answers = append(c.answers, answer)
 	note(&c.ledger, o, err)
 	return answer

@@ -42,6 +42,7 @@ func DialFails(t testing.TB, target redisconn.Target, is error, says string) {
 
 // FakeRedis answers each command with a reply in Redis's protocol, PING with PONG, and any
 // other with an error. A reply's key is the whole command in lower case, such as "hello 3".
+// The server reads replies until the test ends: they must not be changed.
 func FakeRedis(t testing.TB, replies map[string]string) redisconn.Target {
 	t.Helper()
 	s := Must(server.NewServer("127.0.0.1:0"))(t)

@@ -192,8 +192,8 @@ func BookTable(run *runs.Run) *Table {
 	return t
 }
 
-// counts are what was measured, each with its interval: listed, bought and retries
-// are scaled to the book's time.
+// counts are what was measured, in the order of BookTable's columns, each with its interval:
+// listed, bought and retries are scaled to the book's time.
 func counts(g runs.Group, run *runs.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
 		m := inTime(runs.MetricByName(name), publishedSeconds(run))

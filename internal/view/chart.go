@@ -130,7 +130,7 @@ func (d *drawing) publishedKey(left float64) {
 }
 
 // besidePublished draws what was published beside a dot, joined to it by a line, and
-// both numbers.
+// both numbers, in the columns whose headings drawDots writes.
 func (d *drawing) besidePublished(x ruler, dot Dot, y float64) {
 	d.write("value", "end", Number(dot.Value, x.Unit), d.Width-8-publishedWidth, y+4)
 	if dot.Published == nil {

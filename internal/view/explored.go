@@ -28,7 +28,7 @@ func Explored(r *findings.Explorations) *Doc {
 		Facts:    slices.Concat([]string{takenForGranted}, r.Notes, mapped(r.Scripts, stored.Script.String)),
 		Findings: exploredFindings(r, o),
 	}
-	// The table of one search that found harm would say again what the finding above it says.
+	// The table of one search that found harm would say again what its schedule below says.
 	if o.concluded > 1 || o.harms == 0 || len(o.failed) > 0 {
 		note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
 			"\"Not searched\": without a preemption no client comes between two requests of another."
@@ -75,6 +75,7 @@ func exploredFindings(r *findings.Explorations, o outcome) (all []string) {
 			e.Scheme, e.Broken, e.Program, e.Found()))
 	}
 
+	// One search that concludes, and found harm, tells of it in its schedule.
 	switch {
 	case o.concluded == 0:
 		all = append(all, "Nothing can be concluded: no search came to its end.")

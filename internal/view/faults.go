@@ -105,7 +105,8 @@ func extent(all []float64) string {
 	return least + " to " + most
 }
 
-// faultTable has a row for each scheme and a column for each scenario.
+// faultTable has a row for each scheme and a column for each scenario, in their order and even
+// if it was not reached: a page links the heading of column i to block i, see Faults.
 func faultTable(f *findings.FaultTable) *Table {
 	names := mapped(f.Scenarios, func(sc findings.ScenarioInfo) string { return sc.Name })
 	t := NewTable(append([]string{"scheme"}, names...)...)
@@ -191,7 +192,8 @@ func scenarioTable(found []findings.Finding) *Table {
 	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
 	rows := shared(found)
 	// The row with the most schemes, if they are many, says "all others" instead of their
-	// names.
+	// names. It is known by its first scheme, which no other row has: of a scenario there is one
+	// finding for each scheme.
 	const many = 5
 	most := slices.MaxFunc(rows, func(a, b sameFinding) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
 	for _, row := range rows {

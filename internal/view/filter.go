@@ -50,7 +50,8 @@ func filters(t *Table, id string) *filterForm {
 		}
 
 		// filter.gohtml counts the same: its list n has the class f<n>, and the option of value
-		// i the value <i>. A row of that value has the class f<n>-<i>.
+		// i the value <i>. A row of that value has the class f<n>-<i>. page.gohtml gives the
+		// element around the lists and the table the id <id>-rows.
 		n := len(f.Lists)
 		f.Lists = append(f.Lists, list)
 		for i, value := range filter.Values {

@@ -53,8 +53,9 @@ func Gobench(w io.Writer, run *runs.Run) error {
 	return err
 }
 
-// benchmarkConfig says where a row was measured, as Go's benchmarks do. Without File the
-// writer would leave it out.
+// benchmarkConfig says where a row was measured, by the keys that package testing and writeConfig
+// (bench/bench_test.go) write: with others benchstat would not show the row in one table with
+// BenchmarkPurchase. Without File the writer would leave it out.
 func benchmarkConfig(m runs.Manifest, p result.Point) (config []benchfmt.Config) {
 	server, version := m.ServerOf(p)
 	goos, goarch, _ := strings.Cut(m.OS, "/")
@@ -96,7 +97,8 @@ func BenchmarkName(p result.Point) string {
 }
 
 // BenchmarkValues are the numbers of a row in which something was bought. Units in ns are
-// those that benchstat shows as times.
+// those that benchstat shows as times. BenchmarkPurchase reports them, too: its ns/op takes the
+// place of the one that package testing computes.
 func BenchmarkValues(r *result.Row) (values []benchfmt.Value) {
 	const ns = 1e6 // in a millisecond
 	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Purchases()), Unit: "ns/op"}}

@@ -70,6 +70,7 @@ func judged(r *findings.Explorations) *Doc {
 
 // judgedFindings are the broken promises, and what was not checked; then what breaks none.
 func judgedFindings(r *findings.Explorations) (all []string) {
+	// Promises by their states, in the words of judgement.verdict (package judge).
 	of := map[string][]string{}
 	for _, p := range r.Promises {
 		of[p.State] = append(of[p.State], p.Promise)
@@ -106,7 +107,8 @@ func judgedFindings(r *findings.Explorations) (all []string) {
 }
 
 // withoutBroken heads the report of a program that broke no promise. untold: it does not notice
-// a loss, and has not promised to, which is what the state "not kept" says.
+// a loss, and has not promised to, which is what the state "not kept" says. What was played again
+// is one schedule, and so one search.
 func withoutBroken(r *findings.Explorations, unchecked []string, untold bool) string {
 	const loses = "a holder that had lost the lock was told that it had released it; few libraries promise to notice."
 
@@ -206,7 +208,8 @@ func searchWords(r *findings.Explorations) (words []string) {
 	return append(words, "Taken for granted: "+r.Assumptions()+".")
 }
 
-// A shown schedule is one with all harms that searches found in it.
+// A shown schedule is one with all harms that searches found in it. Each has a Diagram, which
+// block reads: judgedSchedules passes over searches without one.
 type shownSchedule struct {
 	findings.Exploration // the first of them
 	also                 []findings.Exploration

@@ -90,6 +90,7 @@ func percentiles(r result.Row) map[float64]float64 {
 
 	count := h.TotalCount()
 	bars := h.Distribution()
+	// The bars are gone through once: oneIn ascends, and so do the ranks.
 	upTo := int64(0) // how many waits are in the bars so far
 	i := -1
 	for _, n := range oneIn() {

@@ -20,7 +20,7 @@ func (s Scale) span(values []float64) (low, high float64) {
 		if s.Log && v == 0 {
 			continue // it has a place of its own, or none
 		}
-		if s.drawable(v) && (v != 0 || len(values) > 0) { // a mark of 0 is none
+		if s.drawable(v) && (v != 0 || len(values) > 0) { // else it is a mark of 0: none
 			low, high = min(low, v), max(high, v)
 		}
 	}

@@ -161,7 +161,7 @@ func wrong(run *runs.Run) (all []string) {
 	} else if unfit := failed(run); failedAudits == 0 && len(unfit) > 0 {
 		all = append(all, "Not to be judged: "+listed(unfit)+".")
 	}
-	if run.Manifest.Backend == "embedded" {
+	if run.Manifest.Backend == "embedded" { // the text of backend.OriginEmbedded
 		all = append(all, "The server was embedded miniredis: these are not Redis's numbers.")
 	}
 	return all
@@ -278,6 +278,7 @@ func against(all []compare.Comparison, places []string) string {
 			c.Place, whose, inWords(c.A), verdictOf(c), that, inWords(c.B), times(c))
 	}
 
+	// Every Conclusion is in this list: a strategy with another one would be left out.
 	var parts []string
 	for _, verdict := range []compare.Conclusion{
 		compare.Faster, compare.Slower, compare.Lower, compare.Higher, compare.NoDifference, compare.Undecided,
@@ -294,7 +295,8 @@ func against(all []compare.Comparison, places []string) string {
 }
 
 // withVerdict are the strategies that have a verdict somewhere, in their order, and where,
-// if not at every place.
+// if not at every place. All comparisons are by one metric and with one B, as fastest picks them:
+// each strategy then has a place once, and as many places as there are mean every one.
 func withVerdict(verdict compare.Conclusion, all []compare.Comparison, places []string) (names []string) {
 	at := map[string][]string{} // places, by strategy
 	for _, c := range all {
@@ -334,6 +336,7 @@ func claimed(run *runs.Run) string {
 	}
 
 	text := fmt.Sprintf("%d of %s%s hold", len(ids[runs.Holds]), count(len(run.Claims), "claim"), whose)
+	// Each Judgment is told of: Holds above, and the others here.
 	for _, v := range []struct {
 		verdict   runs.Judgment
 		one, some string

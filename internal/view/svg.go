@@ -221,6 +221,7 @@ func (s *sequence) event(e verify.Event) {
 	case isFault:
 		x := s.lanes[e.Client]
 		s.beside("fault", fault, x, s.server()-x)
+		// The word of packages verify/explore and internal/judge for the beginning of a pause.
 		s.pause(e.Client, fault == "pauses")
 
 	default:

@@ -151,9 +151,9 @@ func (t *Table) broken(width int) *Table {
 	}
 
 	// The longest lines with which the table is still narrow enough: longer ones make no narrower
-	// table. Search finds the least
-	// of something: so it counts down from lines that fill the width. Where even the shortest
-	// lines are too wide, the width grows to theirs, and the shortest are found.
+	// table. Search finds the least of something: so it counts down from lines that fill the
+	// width. Where even the shortest lines are too wide, the width grows to theirs, and the
+	// shortest are found.
 	width = max(width, t.lines(shortest).width())
 	less := sort.Search(width-shortest, func(less int) bool { return t.lines(width-less).width() <= width })
 	return t.lines(width - less)

@@ -38,7 +38,8 @@ func Number(v float64, unit runs.Unit) string {
 
 // digits writes a number with about three digits, never more than a reader
 // needs: 0.044, 2.96, 12.3, 1,234. A case ends where rounding would give one digit more, as
-// 9.995 would be 10.00.
+// 9.995 would be 10.00. The pattern number knows these forms: Numeric takes a column with
+// another one for words.
 func digits(v float64) string {
 	size := math.Abs(v)
 	switch {

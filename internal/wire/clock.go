@@ -112,7 +112,7 @@ func (s *sightings) note(word string) {
 	}
 }
 
-// note notes a word that passes, in either direction.
+// note notes a word that passes, in either direction. c is not nil.
 func (c *Clock) note(word string) {
 	_, asSent := c.parse(word, 0)
 	_, asReceived := c.parse(word, c.ahead)
@@ -188,7 +188,8 @@ func tellsOfConnection(command string) bool {
 
 // rewritten is a message with its texts and numbers changed, but for errors. All else stays:
 // what says how long a text is says so of the new one. The message is whole and valid, as
-// readValue returns it, so that what a header announces is there.
+// readValue returns it, so that what a header announces is there. It calls change once for each
+// text or number, in their order, for an empty text, too: moveCommand counts the calls.
 func rewritten(raw []byte, change func(word string) string) (all []byte) {
 	for rest := string(raw); rest != ""; {
 		end := strings.IndexByte(rest, '\n') + 1

@@ -151,7 +151,7 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
 		piece, err := next()
-		if len(piece) > 0 {
+		if len(piece) > 0 { // before pass, which may wait: Replies counts what is held back
 			c.proxy.replies.Add(1)
 		}
 		if errors.Is(c.down.pass(piece), errEnd) || errors.Is(err, errEnd) {

@@ -233,7 +233,7 @@ func (r *redisConn) nextReply() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.underway.reply.Store(true)
+		r.underway.reply.Store(true) // before match, after which Underway finds it awaited no more
 
 		trap, command, isMessage := r.match(reply)
 		if trap != nil {

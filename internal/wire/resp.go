@@ -79,7 +79,8 @@ func namesOf(piece []byte) string {
 func readReply(in *bufio.Reader) (message, error) { return readValue(in, "+-:,#($=!*~>%|_") }
 
 // readValue reads one value and all that it contains. A kind that is not allowed is an error
-// of the protocol. The values of the message are flat: what contains what is lost.
+// of the protocol. The values of the message are flat: what contains what is lost. The kinds
+// are also in announces, rewritten and ReplyLimit.endLine.
 func readValue(in *bufio.Reader, allowed string) (message, error) {
 	var m message
 	// left is how many values are still to come, those inside others included.

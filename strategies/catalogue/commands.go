@@ -33,7 +33,7 @@ const (
 // commands are those that a strategy, a lock, a parameter or a parameter's
 // value takes besides, on every way through its scripts, renewals included.
 // TestAdviceEndsAfterOneRound of cmd/marketsim runs each under an ACL of no
-// more than these.
+// more than these. None may be DISCARD, RESET or QUIT, see backend.RefusedByACL.
 var commands = map[string]string{
 	"watch-item": "incr KEY",
 	"lua":        scripts,

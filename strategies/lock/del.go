@@ -178,7 +178,8 @@ type getSetLock struct {
 }
 
 func (l *getSetLock) take(ctx context.Context) (bool, error) {
-	// The value is when the lock ends, by the clock of whoever has set it.
+	// The value is when the lock ends, by the clock of whoever has set it. One reading serves the
+	// whole attempt: to scenario clock-set-back a second would be of a clock that was set back.
 	now := l.env.Now()
 	l.end = now.Add(l.ttl()).UnixMilli()
 	if taken, err := l.setNX(ctx, l.end); taken || err != nil {

@@ -124,7 +124,9 @@ type Promise struct {
 	Made bool
 }
 
-// List returns all promises in the order in which they are shown.
+// List returns all promises in the order in which they are shown. Scenarios of package fault,
+// checks of package locktest, package judge and stored results name them by these texts: a
+// scenario whose promise is not here is never said to break it.
 func (p Promises) List() []Promise {
 	return []Promise{
 		{"exclusive", p.Exclusive},

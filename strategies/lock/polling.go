@@ -172,6 +172,8 @@ func withOwnParts(k Kind, open func(*locker) (newAcquisition, error)) Kind {
 		l.closers = redisconn.Closers{l.background}
 
 		// Last: what a kind adds may ask for all that is set by now, and add to the closers.
+		// These close the last one first, so that what renews ends before the background
+		// connection is closed: a renewal after that would open it again.
 		var err error
 		l.begin, err = open(l)
 		if err != nil {

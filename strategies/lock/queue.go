@@ -33,7 +33,8 @@ func queue() Kind {
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true,
 		},
 		Params: []param.Param{TTLParam, lookParam, TimeoutParam},
-		Keys:   func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
+		// In the order in which the scripts take them: see queue_line.lua.
+		Keys: func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
 	}, func(h *hold) acquisition {
 		h.channel = h.key + ":handed"
 		h.queues = true

@@ -67,6 +67,7 @@ func redlock() Kind {
 
 		nodes := newMasters(l, forAcquisitions)
 		background := newMasters(l, forRenewals)
+		// Retries has read locking.JitterParam, of the same name, whose default is another.
 		l.Backoff.Jitter(l.env.Params.Fraction(redlockJitterParam))
 		return func(h *hold) acquisition {
 			return newRedlockLock(h, nodes, background)
@@ -107,7 +108,7 @@ func newRedlockLock(h *hold, nodes, background masters) *redlockLock {
 
 	drift := ttl/100 + 2*time.Millisecond // the TTL may be shorter by the clock of another machine
 	l.life = ttl - drift
-	l.now = time.Now
+	l.now = time.Now // not Env.Now: scenarios of wrong clocks apply to whoever reads that
 	return l
 }
 
@@ -116,6 +117,8 @@ func (l *redlockLock) take(ctx context.Context) (bool, error) {
 		return false, err
 	}
 
+	// Scenario clock-set-back leaves the first reading of a client right, and sets back the next:
+	// there is one before the lock is asked for, and one after.
 	start := l.now()
 	votes := l.nodes.each(ctx, l.askForLock)
 	left := l.life - l.now().Sub(start)
@@ -129,7 +132,7 @@ func (l *redlockLock) take(ctx context.Context) (bool, error) {
 	}
 
 	// Delete the key wherever it may be, also when ctx has ended; the time-out of
-	// each node bounds this.
+	// each node bounds this. There is no other undo: release needs l.end, which is nil here.
 	l.nodes.each(context.WithoutCancel(ctx), askScript(locking.CompareDelete, l.key, l.token))
 	if err := ctx.Err(); err != nil {
 		return false, err

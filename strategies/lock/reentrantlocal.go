@@ -74,7 +74,8 @@ func reentrantLocal() Kind {
 		}
 		r.open, r.end = context.WithCancel(context.Background())
 
-		// One for all locks of the Locker: see the shared flag above.
+		// One for all locks of the Locker: see the shared flag above. Closers close the last one
+		// first, so that it ends before l.background, on which it renews.
 		l.closers = append(l.closers, r)
 		return func(h *hold) acquisition {
 			return &entry{hold: h, own: countedLocally{compared: compared{h}, renewals: r}}

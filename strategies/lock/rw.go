@@ -188,6 +188,7 @@ func rwSafe() Kind {
 			ServesWriters: true,
 		},
 		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
+		// In the order in which the scripts take them: see rw_safe_now.lua.
 		Keys: func(key string) []string {
 			return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
 		},

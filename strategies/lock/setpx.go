@@ -152,7 +152,9 @@ func (l setPXLock) take(ctx context.Context) (bool, error) {
 	return err == nil && cmd.Val() == l.token, err
 }
 
-// when is the TTL as an argument after expiry, in the unit of that word.
+// when is the TTL as an argument after expiry, in the unit of that word. It reads Now for pxat
+// and exat alone: scenarios of wrong clocks apply only to a client that reads its clock, and
+// searches set no other one wrong.
 func (h *hold) when(expiry string) int64 {
 	switch ttl := h.ttl(); expiry {
 	case "ex":

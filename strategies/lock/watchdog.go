@@ -140,6 +140,8 @@ func renewUntil(
 		case err == nil:
 			valid = start.Add(ttl)
 			end.Reset(time.Until(valid))
+			// Not ctx, which has ended: an observer may hold this goroutine until the release,
+			// which ends noticed and then waits for it.
 			steps.At(noticed, step.Renewed)
 		case errors.Is(err, ErrLost) || !time.Now().Before(valid):
 			return

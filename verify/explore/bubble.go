@@ -34,7 +34,7 @@ func (e *explorer) schedule(choose search.Chooser) (*world, []verify.Violation, 
 	e.pools.emptyIfWaited()
 
 	e.realTime = time.Now().UnixNano() // which no bubble knows
-	done := make(chan ending, 1)
+	done := make(chan ending, 1)       // room for one: await may have given up
 	go func() {
 		end := ending{world: &world{}, err: errors.New("a client has ended the goroutine that searches")}
 		defer func() { done <- end }() // even then

@@ -8,7 +8,8 @@ import (
 )
 
 // options are the choices at this point: the first, if it can, is that the client
-// that was chosen last goes on.
+// that was chosen last goes on. The first is never a fault or a preemption: package search does
+// not count what it costs, see walk.played there.
 func (e *explorer) options(w *world) []search.Choice {
 	overslept := w.wakes(2)
 	if len(overslept) > 0 { // a pause lasts two leases at most
@@ -150,6 +151,7 @@ func (e *explorer) withFaults(
 	if r.rest { // of a request that was split: it may never come
 		instead(search.CutShort, deliver.At)
 	}
+	// All but Pause take the request from where it waits: world.request has to name them, too.
 	for _, fault := range []Fault{Pause, Die, Lose, Late, Drop} {
 		leftOut := fault == Pause && (deliver.Preempt && !e.bounds.Unreduced || deliver.At > 0)
 		if e.mayStrike(w, fault) && !leftOut {

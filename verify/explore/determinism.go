@@ -84,7 +84,8 @@ func (c *chance) without() (restore func()) {
 	}
 }
 
-// seed begins a step. What is drawn in it does not depend on whether it strikes.
+// seed begins a step. What is drawn in it does not depend on whether it strikes. Tests replay
+// the tokens in results: with other seeds clients draw other delays, and may go another way.
 func (c *chance) seed(of, which, count int, strikes bool) {
 	c.look() // for the step before, which c.step still is
 
@@ -182,7 +183,8 @@ type seeded struct {
 	mu      sync.Mutex
 	seed    [32]byte                   // of the step
 	streams map[string]*randv2.ChaCha8 // by the names of the clients that have read in it
-	// The names of this schedule's clients, by the labels of their goroutines.
+	// The names of this schedule's clients, by the labels of their goroutines. The keys are
+	// pointers, and no numbers: what they point to stays, and no other label gets its address.
 	names map[unsafe.Pointer]string
 }
 

@@ -205,7 +205,7 @@ func (w *world) letTimePass(c search.Choice, _ *request) {
 	}
 
 	w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
-	more := w.wait(2)
+	more := w.wait(2) // with 1 no time would pass while a client could wake
 	if !c.Preempt {
 		return
 	}
@@ -285,7 +285,9 @@ func (w *world) restart(old *Server, lacks int) {
 		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
 	}
 
-	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
+	// A replica is told what scripts do, and not the scripts. They go only after lag, which
+	// executes EVALSHA.
+	fresh.Do("SCRIPT", "FLUSH")
 	fresh.forgot = true
 	fresh.scripts = map[string]bool{}
 	fresh.databases = old.databases

@@ -13,7 +13,7 @@ import (
 // so is what the client does next. Only a digest is kept.
 type history struct {
 	digest [sha256.Size]byte
-	events int
+	events int // begins seeds by it: a client that is told something more draws something else
 }
 
 func (h *history) add(format string, args ...any) {

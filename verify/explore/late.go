@@ -148,6 +148,7 @@ func (e *explorer) rehearse(s *Server, scripts []string, database int, commands 
 	before := copied.held()
 	peer := server.NewPeer(bufio.NewWriter(io.Discard))
 	backend.Select(m, peer, database)
+	// Not before Select, which note sees, too.
 	h.onlyData = true
 	h.asks = false
 	for _, command := range commands {
@@ -188,6 +189,7 @@ func copyTo(m *miniredis.Miniredis, s *Server) bool {
 }
 
 // copyValue copies what a key holds. What it finds is there, and of the kind that it asks for.
+// Each kind is one of writeValue, too: by what that writes rehearse sees that a value changes.
 func copyValue(to, from *miniredis.RedisDB, key string) bool {
 	switch from.Type(key) {
 	case "string":

@@ -23,7 +23,8 @@ type parked struct {
 	until time.Time // zero: for good
 }
 
-// parkable are the commands that may wait and are parked.
+// parkable are the commands that may wait and are parked. waits has a case for each: one without
+// would wait in miniredis, and the search with it.
 var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRPOPLPUSH", "XREAD"}
 
 // waits returns how, and for how long, a command may wait in a database. It returns false

@@ -15,6 +15,7 @@ func (w *world) expire() {
 		answered = s.expire() || answered
 	}
 	if answered { // who waited goes on before anything is chosen
+		// 1: wait may begin a step at the same instant, with 0, and so with other seeds.
 		w.beginStep(ofTime, int(time.Since(w.begin)), 1, false)
 		w.settle()
 		w.noteDraws()

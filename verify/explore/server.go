@@ -24,7 +24,7 @@ import (
 type Server struct {
 	redis  *miniredis.Miniredis
 	world  *world
-	number int        // 0: the market's; from 1: one of the locks'
+	number int        // its place in world.servers; 0: the market's; from 1: one of the locks'
 	own    *conn      // over which the search itself asks
 	log    []executed // a replica is made of it
 
@@ -35,8 +35,10 @@ type Server struct {
 	watching  []*conn         // with a WATCH
 	opaque    bool            // it holds what cannot be read from it
 
-	parking sync.Mutex // guards parked, also from the timers of the search's own requests
-	parked  []*parked  // in the order in which they came
+	// Guards parked, also from the timers of the search's own requests. It is locked before the
+	// world's mu, but in state, where all wait.
+	parking sync.Mutex
+	parked  []*parked // in the order in which they came
 
 	deliver func(*request) // has miniredis execute it: run, or what a test puts in its place
 }

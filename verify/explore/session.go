@@ -233,7 +233,8 @@ func (o *observation) changed() {
 	}
 }
 
-// seen is what Session.Seen tells. The world is locked.
+// seen is what Session.Seen tells. A state has all that it goes by, but for the number of
+// faults: see sayClient. The world is locked.
 func (w *world) seen(i int) Seen {
 	o := w.clients[i].observed
 	seen := o.Seen

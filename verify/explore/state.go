@@ -121,7 +121,9 @@ func (w *world) turn() int {
 type sayer = func(part, format string, args ...any)
 
 // sayClient writes what is known of a client, and of its connections. What a connection has
-// selected, subscribed to or queued follows from its client's history.
+// selected, subscribed to or queued follows from its client's history. Seen.Faults is left out:
+// where a fault has left no trace, Trial.State says what a judge needs to know of it, as in
+// package suite.
 func (w *world) sayClient(say sayer, i int, c *client) {
 	say(partHistory, "%d %x", i, c.history.digest)
 	say(partLife, "%d %t %t %d %d", i, c.ended, c.died, w.since(c.paused), c.pauses)

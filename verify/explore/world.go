@@ -61,14 +61,14 @@ type world struct {
 	blocked    bool // one did at the last rest
 	hadMutexes bool // one did at some rest
 
-	seeing  sync.Mutex    // held while a request is executed and what it does is noted
+	seeing  sync.Mutex    // held while a request is executed and noted; locked before mu
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
 	over    bool          // a client goes on without end: see Session.Connect
 }
 
 type client struct {
-	conns       []*conn
+	conns       []*conn // all that it has opened: none is taken out, nameConn counts them
 	cancel      context.CancelFunc
 	outcome     string // what Client.Do has returned
 	ended, died bool
@@ -118,6 +118,8 @@ func (w *world) start(i int) {
 	c := w.trial.Clients[i]
 	ctx, cancel := context.WithCancel(context.Background())
 	observed := observation{expires: map[int]time.Time{}}
+	// Until another step begins w.learned lacks this client, so that noteDraws is not called:
+	// what it draws in this step is the same in all schedules.
 	w.beginStep(ofClient, i, 0, false)
 	w.clients = append(w.clients, &client{cancel: cancel, observed: observed})
 

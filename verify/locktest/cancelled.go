@@ -97,6 +97,7 @@ type cancellation struct {
 	then     func(*suite.HeldRequest, *suite.Proxies)
 }
 
+// The first, which breaks no connection, is also how releaseEndsRenewal gives a release up.
 var cancellations = []cancellation{
 	{name: "is cancelled", then: comesLate},
 	{name: "is cancelled, and the request is lost", then: isLost},
@@ -162,7 +163,9 @@ func (f *fixture) giveUp(
 	g := &givenUp{held: h, by: by, Call: f.Start(func(context.Context) error {
 		return do(ctx)
 	})}
-	f.Cleanup(cancel) // before the call is waited for
+	// Registered after Start's cleanup, and so run before it: that waits for the call, which runs
+	// under this ctx.
+	f.Cleanup(cancel)
 	if !f.AwaitHold(g.Call, h) {
 		return nil
 	}
@@ -189,6 +192,7 @@ func (f *fixture) eachCancellation(
 	f.proxied = true
 	for _, by := range cancellations {
 		f.HoldAtEach(operation, func(h *suite.HeldRequest) bool {
+			// Of the six patiences that suite.New gives a check.
 			if ends, _ := f.Ctx.Deadline(); time.Until(ends) < 3*f.Patience {
 				f.Unchecked(operation + " takes so long that it was not given up at each of its requests")
 			}
@@ -198,8 +202,9 @@ func (f *fixture) eachCancellation(
 	}
 }
 
-// connected makes a Locker whose TTL the check waits for, and which has connected. One that only
-// waits gets that TTL, too: a lock may count the holder's time by the TTL of its waiter.
+// connected makes a Locker whose TTL the check waits for, and which has connected, by taking the
+// lock: nobody may hold that yet. One that only waits gets that TTL, too: a lock may count the
+// holder's time by the TTL of its waiter.
 func (f *fixture) connected() *locker {
 	f.Helper()
 	l := f.brief()

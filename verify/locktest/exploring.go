@@ -17,6 +17,8 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
+// newExploring begins a schedule, in the bubble of testing/synctest in which that is played:
+// began is a time of the bubble's clock.
 func newExploring(open Open, w work) *exploring {
 	e := &exploring{
 		open:    open,

@@ -228,7 +228,9 @@ func (f *fixture) crash(l *locker) {
 	}
 }
 
-// needsCrash ends the check if no worker can crash, before any holds the lock.
+// needsCrash ends the check if no worker can crash, before any holds the lock. It comes before
+// the check's workers are opened: those opened after it connect through proxies, at which they
+// can crash without a hook.
 func (f *fixture) needsCrash() {
 	f.Helper()
 	f.proxied = true
@@ -237,6 +239,7 @@ func (f *fixture) needsCrash() {
 	f.crash(l)
 }
 
+// needsAbandon is needsCrash if a worker has to crash to be abandoned.
 func (f *fixture) needsAbandon() {
 	f.Helper()
 	if f.factory.Renewing {

@@ -229,7 +229,7 @@ func leftLeaseExpires(f *fixture) {
 // must get the lock all the same. An attempt in which it is not known that both wait says
 // nothing. Another one follows, with twice the TTL, unless the lock has no way to tell.
 func crashedWaiterIsPassedOver(f *fixture) {
-	f.needsCrash()
+	f.needsCrash() // before its workers are opened, which else have no proxies
 	ttl := f.factory.TTL
 	for try := range attempts {
 		f.name = newName()
@@ -321,7 +321,7 @@ func wrongClocksDoNoHarm(f *fixture) {
 	if !f.factory.Clock {
 		f.Unchecked("Open does not honour Worker.Now")
 	}
-	f.needsAbandon()
+	f.needsAbandon() // before its workers are opened: see needsCrash
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		f.name = newName()
 		clock := func() time.Time {

@@ -127,6 +127,8 @@ func releaseEndsRenewal(f *fixture) {
 			return false
 		}
 		if g.Err == nil || lease.Release(f.Ctx) == nil {
+			// g is described before the call: renewsNothing records anew, and g's String would
+			// look for its requests among those.
 			f.renewsNothing(holder, renewals, "a release was "+g.String())
 		}
 		return true

@@ -125,7 +125,8 @@ type etcdPlace struct {
 }
 
 // take implements place. It begins another session if there is none that can get a new
-// place, and again whenever one is lost before the lock is held.
+// place, and again whenever one is lost before the lock is held. It does not announce
+// step.Waiting, since the Mutex does not say that it waits: package fault allows for that.
 func (p *etcdPlace) take(ctx context.Context, until time.Time) (*term, int64, error) {
 	lockMutex := (*concurrency.Mutex).TryLock
 	if !until.IsZero() {

@@ -71,7 +71,7 @@ func (c *etcdClient) begin(ctx context.Context) error {
 	}
 	context.AfterFunc(s.Ctx(), func() { s.term.finish(lock.ErrLost) })
 
-	// A former one that lasts ends with the last place in it: see part.
+	// A former one that lasts ends with the last place in it: see leavePlace.
 	lost := former != nil && former.term.over()
 	if lost {
 		_ = c.end(former, lock.ErrLost)

@@ -294,7 +294,7 @@ func (l *locker) repeat(over context.Context, call func(context.Context) error) 
 // calls are under way: a client library does not return as soon as a context ends.
 type calls struct{ sync.WaitGroup }
 
-// await makes a call. When ctx ends first it returns the cause at once, and the
+// await makes a call. When ctx ends first it returns ctx's error at once, and the
 // call ends by itself.
 func (c *calls) await(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {

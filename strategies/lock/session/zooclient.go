@@ -50,7 +50,8 @@ func joinZoo(l *locker, servers []string, patience time.Duration) (client, error
 		return nil, err
 	}
 
-	// The library connects beside this, again and again: it ends only if it is closed.
+	// The library connects beside this, again and again: it ends only if it is closed. What it
+	// calls of c, such as dial, may run before c.conn is set, and does not use it.
 	c.conn = conn
 	for late := time.After(patience); c.conn.State() != zk.StateHasSession; {
 		select {
@@ -313,7 +314,7 @@ func (c *zooConn) packet(number int32, timeout uint32) {
 }
 
 // count counts a request or, without commands, a reply or event. Requests sent
-// together are one round trip.
+// together are one round trip. Write and Read call it, each in a goroutine of its own.
 func (c *zooConn) count(number int32, sent lock.Exchange) {
 	into := c.client.env.Traffic.Servers
 	switch {

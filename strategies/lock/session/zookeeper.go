@@ -151,6 +151,7 @@ func (p *zooPlace) look(waits bool) (line, error) {
 		own <- err
 	}()
 	names, _, err := conn.Children(p.dir)
+	// The goroutine is waited for after an error, too: it reads p.path, which leave may change.
 	if err := errors.Join(err, <-own); err != nil {
 		return line{}, err
 	}

@@ -108,7 +108,8 @@ func read(calls chan<- call) {
 	}
 }
 
-// answer is what the lock says to a call.
+// answer is what the lock says to a call, on one line, in the words of internal/program/words.go,
+// which this module does not import.
 func answer(c call, l library) (said string) {
 	var err error
 	name, acquires := strings.CutPrefix(c.line, "acquire ")

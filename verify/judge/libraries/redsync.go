@@ -34,6 +34,8 @@ func newRedsyncSetNXExtends(s settings) (library, error) {
 	return openRedsync(s, true, redsync.WithSetNXOnExtend()), nil
 }
 
+// openRedsync sets what all variants have. If an option changes, their rows in
+// results/judged/programs.csv have to say so, and are judged again.
 func openRedsync(s settings, extends bool, options ...redsync.Option) *redsyncLock {
 	server := redis.NewClient(&redis.Options{Addr: s.address})
 	options = append(options, // none of these sets what a variant has set
