@@ -123,8 +123,8 @@ func (s Spec) check(c Catalogue) error {
 	return nil
 }
 
-// unknownStrategy is the error for a name that no strategy has. Of a lock that was named in
-// its place, and of one whose name is nearer than any strategy's, it says how it is written.
+// unknownStrategy is the error for a name that no strategy has. It says how a lock is written:
+// one that was named in its place, or one that is near if no strategy is.
 func (c Catalogue) unknownStrategy(text, name string, unknown error) error {
 	if !slices.Contains(c.StrategyNames(), fineName) { // with which it would be written
 		return unknown
@@ -132,6 +132,8 @@ func (c Catalogue) unknownStrategy(text, name string, unknown error) error {
 
 	kind, _, _ := strings.Cut(name, "+")
 	if slices.Contains(c.LockNames(), kind) {
+		// It does not wrap unknown: of redsync, which is also a library, suggestList in
+		// cmd/marketsim would else say that marketsim has another name for it.
 		return fmt.Errorf("%s is a lock, and a strategy says what it locks: write %s:%s for a lock per item",
 			kind, fineName, text)
 	}

@@ -31,6 +31,10 @@ func TestExecUsage(t *testing.T) {
 		args := append([]string{"run", "--strategy", "exec:py"}, strings.Fields(c.args)...)
 		marketsim(t, args...).exits(t, exitUsage).says(t, c.says)
 	}
+
+	// A name that is refused is shown with its command, and without what is secret in that.
+	marketsim(t, "run", "exec:py", "--exec", "p:y=prog --token Kept4Myself").
+		exits(t, exitUsage).says(t, "p:y=prog --token").silent(t, "Kept4Myself")
 }
 
 // script is a shell script that reads lines, as a strategy of --exec.

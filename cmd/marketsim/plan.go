@@ -172,6 +172,9 @@ func (f *rowFlags) know(p *program, specs []string) (err error) {
 	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
+		// It notes the secrets of the command, which runs as it was typed: before the errors below,
+		// one of which shows it.
+		p.passwords.addIn(command)
 		_, unknown := f.catalogue.Parse("exec:" + name) // nil: the name is taken
 
 		if badName(name) || len(command) == 0 || unknown == nil {
@@ -180,7 +183,6 @@ func (f *rowFlags) know(p *program, specs []string) (err error) {
 		if _, err := exec.LookPath(command[0]); err != nil {
 			return usagef("--exec %s: %w: is it installed?", name, err)
 		}
-		p.passwords.addIn(command) // notes its secrets; the command itself runs as it was typed
 		f.catalogue.Strategies = append(f.catalogue.Strategies, protocol.Strategy("exec:"+name, command))
 	}
 	return nil

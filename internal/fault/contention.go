@@ -81,6 +81,8 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 		return false
 	}
 
+	// The second wait passes whole if the lock keeps other out: with all before it, it has to stay
+	// below the three quarters of a lease that checkInTime allows.
 	holder.buy(s.item(item), at(step.BeforeWrite))
 	holds := holder.held(s.ttl/4) == step.BeforeWrite
 	other.goOn()

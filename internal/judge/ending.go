@@ -30,6 +30,8 @@ func (s *schedule) finish() {
 		}
 	}
 
+	// An outlived lease alone is no reason: every lock that expires lets it happen. After a
+	// cancelled call it is one, because what that call has left may go on.
 	doesHarm := slices.ContainsFunc(s.referee.harms, func(v verify.Violation) bool {
 		return v.Harm != verify.Outlived
 	})

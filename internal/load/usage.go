@@ -184,6 +184,7 @@ func (r reading) since(first reading) usage {
 		u.busiest = max(u.busiest, used)
 	}
 	if !u.serverKnown {
+		// The busiest, too: limitedByClients takes a server elsewhere that is not known to have time.
 		u.server, u.busiest = 0, 0
 	}
 

@@ -82,8 +82,9 @@ func (d *driver) run() error {
 	}
 
 	// The search comes here if nothing has ended it early. A choice that was lost has left out
-	// schedules.
-	d.result.Complete = !d.walk.bounded && d.result.Lost == 0
+	// schedules, also one at a cost that the last level does not include: see count.
+	all := d.walk.within(cost{math.MaxInt, math.MaxInt})
+	d.result.Complete = !d.walk.bounded && all.chance.sum().lost == 0
 	return nil
 }
 
@@ -171,6 +172,8 @@ func (d *driver) count(level cost) error {
 		d.result.Found[i].Harmful = max(1, played.byHarm[f.Harm])
 	}
 
+	// Of this level alone, like Schedules: what was lost with more preemptions and fewer faults is
+	// not in it.
 	all := sum.chance.sum()
 	d.result.Points = all.points
 	d.result.Lost = all.lost

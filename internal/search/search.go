@@ -147,9 +147,9 @@ type Summary struct {
 	// Complete says that more preemptions would make no other schedule: none was left out
 	// because of their bound, and the search has ended with nothing left to play.
 	Complete bool
-	// Points counts the points of all schedules, and Lost those at which a choice
-	// was given up, because the choices before it did not lead there again: there
-	// is chance in the clients.
+	// Points counts the points of the schedules that Schedules counts, and Lost those at which a
+	// choice was given up, because the choices before it did not lead there again: there is chance
+	// in the clients.
 	Points, Lost int
 }
 

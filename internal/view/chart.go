@@ -228,7 +228,8 @@ func (f Figure) drawLines(d *drawing) {
 }
 
 // curve draws a line through the points of a curve that have a place, passing over others, and
-// returns the height at which it ends. drawn is false if none has a place.
+// returns the height at which it ends. drawn is false if none has a place. The points stay in the
+// order of l: the X of rates, which is what was reached, may fall where more is asked for.
 func (d *drawing) curve(l Curve, look string, x, y ruler) (end float64, drawn bool) {
 	var points []float64
 	for i := range l.X {

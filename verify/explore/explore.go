@@ -96,7 +96,7 @@ type Trial struct {
 // context is the client's life, which ends when the search kills it, or when the schedule
 // is over: the client's goroutines end with it.
 type Client struct {
-	Name string
+	Name string // no two clients of a Trial share one
 	Do   func(ctx context.Context, s *Session) string
 }
 

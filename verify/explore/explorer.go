@@ -162,7 +162,8 @@ func (e *explorer) afterFirst(run func() error) error {
 // has connected. Faults of servers that there are not cannot happen.
 func (e *explorer) takeOver(w *world) {
 	e.scripts = w.scripts
-	e.redis = nil                                   // those of the next schedule know the scripts
+	// Also without new scripts: with Masters there is now one server for each of addrs.
+	e.redis = nil
 	e.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
 	e.program.LockServers = len(e.addrs)            // with Masters they were not known before
 

@@ -59,7 +59,8 @@ func (w *world) noteDraws() {
 		}
 	}
 
-	// Reads of crypto/rand are known by client, and draws from math/rand only altogether.
+	// Reads of crypto/rand are known by client, by its name, which no two clients of a Trial may
+	// share, and draws from math/rand only altogether.
 	unknown := w.chance.drawn()
 	for _, reader := range w.chance.tokens.readers() {
 		i := slices.IndexFunc(w.trial.Clients, func(c Client) bool {

@@ -157,7 +157,8 @@ func (m *maker) dial(ctx context.Context, t testing.TB, w locktest.Worker) (*red
 }
 
 // params are the parameters that the kind has: each TTL and the time-out as the worker's, others
-// as they are given. All are normalized, and checked together.
+// as they are given. All are normalized, and checked together. A given one that the kind lacks is
+// left out: conforms, in the tests of package lock, gives "poll" to every kind.
 func (m *maker) params(w locktest.Worker) (param.Values, error) {
 	values := param.Values{}
 	for _, p := range m.Kind.Params {
