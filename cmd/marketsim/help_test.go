@@ -70,8 +70,7 @@ func TestExamples(t *testing.T) {
 
 	// What another program reads, and what a line explains.
 	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`)
-	begun := regexp.MustCompile(`(?m)^1/\d|, in .* within `)
-	early := regexp.MustCompile(begun.String() + `|scenarios? with .*\nbackend: `)
+	early := regexp.MustCompile(`(?m)^1/\d|, in .* within |scenarios? with .*\nbackend: `)
 	aRound := regexp.MustCompile(`(?m)^3/\d`)
 
 	root := newRoot(new(program))

@@ -114,6 +114,20 @@ func TestScalings(t *testing.T) {
 	}
 }
 
+// TestScalingOfUnmeasuredRows: rows that were not measured do not say on how many masters they
+// lie. They are compared with nothing, and nothing with them.
+func TestScalingOfUnmeasuredRows(t *testing.T) {
+	run := overMarkets(9, 4)
+	for i := range run.Rows {
+		if run.Rows[i].Markets < 2 {
+			run.Rows[i].Seconds = 0
+		}
+	}
+	if all := Scalings(run); len(all) > 0 {
+		t.Errorf("beside rows that were not measured: %+v", all)
+	}
+}
+
 // TestNoScaling: orders at a rate are as many on any number of masters, and markets on one
 // server are on one master.
 func TestNoScaling(t *testing.T) {

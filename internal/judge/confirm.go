@@ -164,6 +164,7 @@ func (s ProgramResult) uncountedNotes(program string) (notes []string) {
 			}
 		}
 		note(s.refuted[harm], "not again when nothing else was played beside")
+
 		unconfirmed := 0
 		for of, times := range s.unconfirmed {
 			if of.harm == harm {

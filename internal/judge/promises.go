@@ -54,12 +54,14 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 	maps.Copy(f.tested, o.promises(searched))
 	maps.Copy(f.keptOut, searched.keptOut)
 	f.trusted = searched.trusted
+
 	name := o.program().Name
 	for of := range searched.unconfirmed {
 		if promise := o.brokenByLock(name, of); promise != "" {
 			f.seen[promise] = fmt.Sprintf("in %s %q was seen, and there was no time to play it again", name, of.harm)
 		}
 	}
+
 	if left := o.belowFloor(searched); left.why != "" {
 		f.unreached[name] = left
 	}

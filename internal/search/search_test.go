@@ -153,6 +153,25 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestCompleteLosesNothing: a choice that was lost at a cost that the last level does not include
+// leaves a search incomplete, too. Here that level is of one fault, which nothing can do, and of
+// no preemption.
+func TestCompleteLosesNothing(t *testing.T) {
+	for _, loses := range []bool{false, true} {
+		w := &letters{times: 5, confused: func(play int) bool {
+			return loses && play >= 150 && play < 153 // three times: it is lost
+		}}
+		r, err := search.Drive(t.Context(), search.Options{
+			Program: search.Program{Subject: "letters", Name: "two"},
+			Bounds:  search.Bounds{Preemptions: search.Unbounded, Faults: 1},
+			Worlds:  []search.World{w},
+		})
+		if err != nil || w.plays < 153 || r.Complete == loses {
+			t.Errorf("loses %v: complete %v after %d plays, %v", loses, r.Complete, w.plays, err)
+		}
+	}
+}
+
 // counts is a state of letters: how many of each there are, and whose turn it is. It ends so
 // that the search plays on from each such state, beside the schedule that was there first.
 func counts(text string, last int) string {
