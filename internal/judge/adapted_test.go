@@ -47,7 +47,7 @@ func adapt(kind string) {
 			fmt.Fprintln(os.Stderr, "this is why")
 		}
 		return
-	case "no lease":
+	case "no lease", "looks again":
 		l.ttl = 0
 	case "dials once":
 		rdb.Options().PoolSize = 1
@@ -139,7 +139,23 @@ func (l *adapted) take(ctx context.Context) bool {
 		l.token = takesByClock(ctx, l.rdb, l.kind, l.name, l.ttl)
 		return l.token != ""
 	}
+	if l.kind == "looks again" {
+		return l.looksAgain(ctx)
+	}
 	return l.rdb.SetNX(ctx, l.name, l.token, l.ttl).Val()
+}
+
+// looksAgain takes the lock if nobody has it, and has it once it has seen its token there. It
+// asks who has it without a pause. A lease would end the wait of one that never sees its token.
+func (l *adapted) looksAgain(ctx context.Context) bool {
+	for {
+		switch l.rdb.Get(ctx, l.name).Val() {
+		case "":
+			l.rdb.SetNX(ctx, l.name, l.token, l.ttl)
+		case l.token:
+			return true
+		}
+	}
 }
 
 // release frees the lock, and returns 1 if it had it, as far as its kind can tell.
@@ -152,7 +168,7 @@ func (l *adapted) release(ctx context.Context) (int64, error) {
 	case "stays":
 		l.rdb.Persist(ctx, l.name)
 		return 1, nil
-	case "compare", "clock getset", "clock time", "clock token", "polls seldom", "says one",
+	case "compare", "looks again", "clock getset", "clock time", "clock token", "polls seldom", "says one",
 		"tells", "stuck", "fails", "lost at first", "lost":
 		compareAndDelete := redis.NewScript(
 			`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,10 @@ func (o Options) uncancelled(s ProgramResult) string {
 func (w *world) heardKinds() ([]explore.Fault, error) {
 	c := w.clients[0]
 	answer, _ := w.ask(c, 2*time.Second, program.CanCancel) // empty where it has not answered
-	if answer.Line == program.Yes {
+	switch {
+	case w.ctx.Err() != nil: // nobody waited for its answer
+		return nil, context.Cause(w.ctx)
+	case answer.Line == program.Yes:
 		return w.kinds, nil
 	}
 
@@ -137,6 +141,7 @@ func (s *schedule) cancel(c *client, loses bool) {
 	if s.polls(c) {
 		s.letPollPass(c)
 	}
+	s.idle.changed()
 	held := c.waiting
 	c.waiting = nil // or settle would not wait for the client
 

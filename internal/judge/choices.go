@@ -41,16 +41,21 @@ func (s *schedule) mayLeave(c *client) bool {
 		return true
 	case claim.phase != holding:
 		return false
-	case s.program == works && s.isFirstTake(c):
+	case s.works(c):
 		return time.Since(claim.acquired) > s.lease*3/2
 	}
 	return true
 }
 
-// isFirstTake reports whether a client takes the lock as the first, and for the first time:
-// it works for long in one of the programs.
-func (s *schedule) isFirstTake(c *client) bool {
-	return c.number == 0 && s.claim(c).left == takes-1
+// works reports whether a client that holds the lock works for one and a half leases. In the
+// program of that name it is the client that takes the lock first, and only that once. Where a
+// clock is wrong and the lock renews itself, it is the client whose clock that is: so it renews
+// by it, and that takes no preemption.
+func (s *schedule) works(c *client) bool {
+	if setsClock(s.program) {
+		return c.number == 1 && len(s.renewing.requests) > 0
+	}
+	return s.program == works && c.number == 0 && s.claim(c).left == takes-1
 }
 
 // polls reports whether a client that takes the lock asks what it has asked before, and
@@ -172,8 +177,8 @@ func (s *schedule) do(choice search.Choice) {
 	if choice.What != search.Arrive && choice.What != search.Later {
 		s.running = choice.N
 	}
-	if choice.IsFault() || choice.What == search.Wake || choice.What == search.Arrive {
-		s.idle.changed()
+	if choice.IsFault() && !isCancel(choice.What) || choice.What == search.Wake || choice.What == search.Arrive {
+		s.idle.changed() // cancel says so itself: until then it asks whether its client polls
 	}
 	if choice.IsFault() {
 		s.referee.strikes()
@@ -389,15 +394,15 @@ func (s *schedule) passTime() bool {
 	// What passes here is no choice, and leaves lastChoice as it is: else a client that polls for
 	// ever would keep the schedule from its end.
 	for _, c := range s.clients {
-		switch {
-		case c.putOff && time.Since(s.lastChoice) > s.lease*11/10:
+		if c.putOff && time.Since(s.lastChoice) > s.lease*11/10 {
 			c.putOff = false
 			s.idle.changed() // leases have ended
 			return true
-		case s.canGoOn(c) && s.polls(c) && s.pollIsDue(c):
-			s.poll(c)
-			return true
 		}
+	}
+	if c := s.duePoll(); c != nil {
+		s.poll(c)
+		return true
 	}
 	select {
 	case e := <-s.events:
@@ -405,6 +410,21 @@ func (s *schedule) passTime() bool {
 	case <-time.After(time.Millisecond):
 	}
 	return true
+}
+
+// duePoll is the client whose poll is let through next; nil: no poll is due. If two are due, the
+// client whose request before is older comes first: else one that asks without a pause would
+// keep the other's polls from the server for ever.
+func (s *schedule) duePoll() (first *client) {
+	for _, c := range s.clients {
+		if !s.canGoOn(c) || !s.polls(c) || !s.pollIsDue(c) {
+			continue
+		}
+		if first == nil || s.claim(c).sent.Before(s.claim(first).sent) {
+			first = c
+		}
+	}
+	return first
 }
 
 // pollIsDue reports whether a poll has been held back for long enough: while the lock is

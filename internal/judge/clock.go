@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -20,7 +21,8 @@ import (
 
 // The clock of the second client is an hour ahead in one program of a lock, and an hour behind
 // in another. Its gate sets it, see wire.Clock: the client itself may be a program in any
-// language, and knows nothing of it. What waits at the gate is as the server gets it.
+// language, and knows nothing of it. What waits at the gate is as the server gets it. If the lock
+// renews itself, that client works for long enough to do so: see schedule.works.
 //
 // The gate moves whole words. If a time stands inside a longer one (JSON, a script), or may
 // have been signed, the program is started under faketime instead. That shifts no static
@@ -106,12 +108,15 @@ func underFaketime(command []string, ahead time.Duration) ([]string, error) {
 }
 
 // checkClock returns an error unless faketime has set the clock of the second client, as both
-// say. It is always errClock, also without an answer: Judge then leaves the promise unchecked,
-// and does not fail.
+// say. Unless it was interrupted it is errClock, also without an answer: Judge then leaves the
+// promise unchecked, and does not fail.
 func (w *world) checkClock() error {
 	var at [2]int64
 	for i, c := range w.clients {
 		answer, _ := w.ask(c, 2*time.Second, program.Now) // empty where it has not answered
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
 		if _, err := fmt.Sscan(answer.Line, &at[i]); err != nil {
 			return fmt.Errorf("%w: the program does not answer the line now", errClock)
 		}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,6 +22,11 @@ import (
 type cause struct {
 	harm   verify.Harm
 	breaks string // see keptOutBreaks; empty for other harms
+}
+
+// compare orders causes, so that what is said of several does not depend on chance.
+func (c cause) compare(other cause) int {
+	return cmp.Or(cmp.Compare(c.harm, other.harm), cmp.Compare(c.breaks, other.breaks))
 }
 
 // causeOf is the cause of a harm of a schedule.

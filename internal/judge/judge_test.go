@@ -76,6 +76,14 @@ func TestReplayOfAToken(t *testing.T) {
 	}
 }
 
+// A client that asks without a pause does not keep the other one's polls from the server: Bob has
+// set his token, and has yet to see it there, while Alice asks who has the lock.
+func TestPollsTakeTurns(t *testing.T) {
+	alone(t)
+	t.Parallel()
+	finds(t, options(t, "looks again", explore.Bounds{Preemptions: 1}))
+}
+
 // What goes wrong with a later program is told, and what was found before it counts.
 func TestJudgeTellsOfALaterProgram(t *testing.T) {
 	retried(t, options(t, "buy one item", explore.Bounds{}), func(o judge.Options) error {

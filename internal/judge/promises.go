@@ -56,7 +56,7 @@ func (f *judgement) add(o Options, searched ProgramResult) {
 	f.trusted = searched.trusted
 
 	name := o.program().Name
-	for of := range searched.unconfirmed {
+	for _, of := range slices.SortedFunc(maps.Keys(searched.unconfirmed), cause.compare) {
 		if promise := o.brokenByLock(name, of); promise != "" {
 			f.seen[promise] = fmt.Sprintf("in %s %q was seen, and there was no time to play it again", name, of.harm)
 		}

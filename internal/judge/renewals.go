@@ -263,7 +263,7 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 // Of clients that work that is the one that does: the others are as in the plain program.
 func (s *schedule) mayRenew(c *client) bool {
 	inside := c.runs() && s.claim(c).phase == holding
-	differs := s.program != works || s.isFirstTake(c)
+	differs := s.program != works || s.works(c)
 	return len(s.renewing.requests) > 0 && inside && !c.renewalChosen && differs
 }
 

@@ -48,6 +48,25 @@ func TestReplayOfRenewals(t *testing.T) {
 	}
 }
 
+// A client whose clock is wrong renews by it: one that is behind ends its lock with that. A renewal
+// by a duration does not.
+func TestRenewalByAClock(t *testing.T) {
+	alone(t)
+	t.Parallel()
+	for kind, want := range map[string]bool{"chain": true, "stops": false} {
+		o := options(t, "", explore.Bounds{})
+		o.Command = renewing(kind)
+		o.Program = "lock-clock-behind"
+		retried(t, o, func(o judge.Options) error {
+			broken, err := breaks(t.Context(), o)
+			if err == nil && broken != want {
+				err = fmt.Errorf("%s is broken: %t, want %t", kind, broken, want)
+			}
+			return err
+		})
+	}
+}
+
 // Renewals by a thread, or by one of another process for all locks, end with a verdict.
 func TestRenewingLocksHaveVerdicts(t *testing.T) {
 	if os.Getenv("MARKETSIM_JUDGE") != "languages" {
