@@ -9,11 +9,13 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/verify/judge/libraries/adapter"
 )
 
 // A redsyncLock is a mutex of redsync on one server, with go-redis as it is by default.
 type redsyncLock struct {
-	settings
+	adapter.Settings
 	redsync *redsync.Redsync
 	options []redsync.Option
 	extends bool // while it is held, as its documentation leaves to the caller
@@ -22,43 +24,43 @@ type redsyncLock struct {
 	ending func()         // ends its extensions
 }
 
-func newRedsync(s settings) (library, error) { return openRedsync(s, false), nil }
+func newRedsync(s adapter.Settings) (adapter.Lock, error) { return openRedsync(s, false), nil }
 
-func newRedsyncFailFast(s settings) (library, error) {
+func newRedsyncFailFast(s adapter.Settings) (adapter.Lock, error) {
 	return openRedsync(s, false, redsync.WithFailFast(true)), nil
 }
 
-func newRedsyncExtends(s settings) (library, error) { return openRedsync(s, true), nil }
+func newRedsyncExtends(s adapter.Settings) (adapter.Lock, error) { return openRedsync(s, true), nil }
 
-func newRedsyncSetNXExtends(s settings) (library, error) {
+func newRedsyncSetNXExtends(s adapter.Settings) (adapter.Lock, error) {
 	return openRedsync(s, true, redsync.WithSetNXOnExtend()), nil
 }
 
 // openRedsync sets what all variants have. If an option changes, their rows in
 // results/judged/programs.csv have to say so, and are judged again.
-func openRedsync(s settings, extends bool, options ...redsync.Option) *redsyncLock {
-	server := redis.NewClient(&redis.Options{Addr: s.address})
+func openRedsync(s adapter.Settings, extends bool, options ...redsync.Option) *redsyncLock {
+	server := redis.NewClient(&redis.Options{Addr: s.Address})
 	options = append(options, // none of these sets what a variant has set
-		redsync.WithExpiry(s.lease),
+		redsync.WithExpiry(s.Lease),
 		// How long a request may take, of a lease. By default it is 0.05 of 8 s, 400 ms: as much is
 		// 0.4 of a lease of 1 s.
 		redsync.WithTimeoutFactor(0.4),
-		redsync.WithRetryDelay(s.retry),
-		redsync.WithTries(int(waitLeases*s.lease/s.retry)),
+		redsync.WithRetryDelay(s.Retry),
+		redsync.WithTries(int(adapter.WaitLeases*s.Lease/s.Retry)),
 	)
 	return &redsyncLock{
-		settings: s,
+		Settings: s,
 		redsync:  redsync.New(goredis.NewPool(server)),
 		options:  options,
 		extends:  extends,
 	}
 }
 
-func (l *redsyncLock) acquire(ctx context.Context, name string) error {
-	mutex := l.redsync.NewMutex(l.prefix+name, l.options...)
+func (l *redsyncLock) Acquire(ctx context.Context, name string) error {
+	mutex := l.redsync.NewMutex(l.Prefix+name, l.options...)
 	err := mutex.LockContext(ctx)
 	if errors.As(err, new(*redsync.ErrTaken)) {
-		return errTimeout
+		return adapter.ErrTimeout
 	}
 	if err != nil {
 		return err
@@ -80,7 +82,7 @@ func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
 	ended.Go(func() {
 		for {
 			select {
-			case <-time.After(l.lease / 3):
+			case <-time.After(l.Lease / 3):
 			case <-ctx.Done():
 				return
 			}
@@ -96,7 +98,7 @@ func (l *redsyncLock) extend(mutex *redsync.Mutex) (end func()) {
 	}
 }
 
-func (l *redsyncLock) release(ctx context.Context) (said string, err error) {
+func (l *redsyncLock) Release(ctx context.Context) (said string, err error) {
 	l.ending()
 	released, err := l.mutex.UnlockContext(ctx)
 	lost := errors.Is(err, redsync.ErrLockAlreadyExpired) || errors.As(err, new(*redsync.ErrTaken))

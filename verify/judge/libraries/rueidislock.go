@@ -7,34 +7,36 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/marketsim/marketsim/verify/judge/libraries/adapter"
 )
 
 // A rueidisLock is that of rueidislock: it renews the lock, and the context that it gives out
 // ends when the lock is lost.
 type rueidisLock struct {
-	settings
+	adapter.Settings
 	locker rueidislock.Locker
 	held   context.Context // of the last acquisition
 	free   context.CancelFunc
 }
 
-func newRueidislock(s settings) (library, error) { return openRueidislock(s, false) }
+func newRueidislock(s adapter.Settings) (adapter.Lock, error) { return openRueidislock(s, false) }
 
 // newRueidislockSetPX has FallbackSETPX, which is meant for servers before 6.2: it takes the lock for a duration, and
 // not until a time.
-func newRueidislockSetPX(s settings) (library, error) { return openRueidislock(s, true) }
+func newRueidislockSetPX(s adapter.Settings) (adapter.Lock, error) { return openRueidislock(s, true) }
 
 // openRueidislock sets KeyMajority and NoLoopTracking as rueidislock's README has them for one
 // server. If an option changes, its row in results/judged/programs.csv has to say so, and is
 // judged again.
-func openRueidislock(s settings, setPX bool) (library, error) {
+func openRueidislock(s adapter.Settings, setPX bool) (adapter.Lock, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{
-			InitAddress:       []string{s.address},
+			InitAddress:       []string{s.Address},
 			ForceSingleClient: true, // or it asks first whether the server is one of a cluster
 		},
-		KeyPrefix:   s.prefix, // rueidislock if it is empty
-		KeyValidity: s.lease,
+		KeyPrefix:   s.Prefix, // rueidislock if it is empty
+		KeyValidity: s.Lease,
 		KeyMajority: 1,
 		// By default 20 ms: a take that is not answered by then is given up, and WithContext then waits
 		// for good though the lock is free (docs/judged.md); at judge's gate an answer may take longer.
@@ -42,10 +44,10 @@ func openRueidislock(s settings, setPX bool) (library, error) {
 		NoLoopTracking: true,
 		FallbackSETPX:  setPX,
 	})
-	return &rueidisLock{settings: s, locker: locker}, err
+	return &rueidisLock{Settings: s, locker: locker}, err
 }
 
-func (l *rueidisLock) acquire(ctx context.Context, name string) error {
+func (l *rueidisLock) Acquire(ctx context.Context, name string) error {
 	// The context that is given holds for the lock, too: it must not end with the wait.
 	lives, end := context.WithCancel(context.Background())
 	stopWaiting := context.AfterFunc(ctx, end)
@@ -58,8 +60,8 @@ func (l *rueidisLock) acquire(ctx context.Context, name string) error {
 	return nil
 }
 
-// release tells of a loss if the lock's context has ended before.
-func (l *rueidisLock) release(context.Context) (said string, err error) {
+// Release tells of a loss if the lock's context has ended before.
+func (l *rueidisLock) Release(context.Context) (said string, err error) {
 	said = "done" // what the server answers is not told
 	if l.held.Err() != nil {
 		said = "lost"

@@ -1,0 +1,3 @@
+module github.com/marketsim/marketsim/verify/judge/libraries/adapter
+
+go 1.26
