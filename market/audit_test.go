@@ -1,7 +1,10 @@
 package market_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -248,6 +251,33 @@ func TestAuditOfAnUnreadableMarketIsAnError(t *testing.T) {
 	w.do("set", w.keys.Market(), "not a sorted set")
 	if v, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, w.ledger); err == nil {
 		t.Errorf("verdict %+v and no error", v)
+	}
+}
+
+// breaksAfterFirst is a connection that breaks when the first reply of a pipeline has come, to which
+// the server has answered that nothing is there.
+type breaksAfterFirst struct{ redis.Hook }
+
+func (breaksAfterFirst) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (breaksAfterFirst) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (breaksAfterFirst) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, commands []redis.Cmder) error {
+		commands[0].SetErr(redis.Nil)
+		for _, c := range commands[1:] {
+			c.SetErr(io.EOF)
+		}
+		return redis.Nil
+	}
+}
+
+// What was not read is no damage, also where an account before it is gone.
+func TestAuditOfAccountsThatWereNotRead(t *testing.T) {
+	w := newWorld(t, testkit.Embedded(t))
+	w.conn.AddHook(breaksAfterFirst{})
+	if v, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, w.ledger); !errors.Is(err, io.EOF) {
+		t.Errorf("verdict %+v and error %v; want %v", v, err, io.EOF)
 	}
 }
 

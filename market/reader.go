@@ -65,19 +65,21 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 // redis.Nil if the account, or its field, is gone.
 func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) error {
 	for first := 1; first <= r.accounts; first += chunk {
-		var replies []redis.Cmder
-		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		var replies []*redis.StringCmd
+		// Its error is the first of the replies' errors. All are looked at: after an account that is
+		// gone the connection may have broken, and what was not read then is no damage.
+		_, _ = r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= r.accounts; id++ {
 				replies = append(replies, p.HGet(ctx, r.keys.User(UserID(id)), "funds"))
 			}
 			return nil
 		})
-		if err != nil && err != redis.Nil { // with redis.Nil each reply says what became of it
-			return err
-		}
 
 		for i, reply := range replies {
-			funds, err := reply.(*redis.StringCmd).Int64()
+			if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			funds, err := reply.Int64()
 			see(UserID(first+i), funds, err)
 		}
 	}
