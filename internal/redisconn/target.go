@@ -66,10 +66,17 @@ func (t Target) url(user *url.Userinfo) string {
 		u.Scheme = "unix"
 		u.Host = ""
 		u.Path = t.Addr
+		u.RawPath = strings.ReplaceAll(u.EscapedPath(), "@", "%40") // as ParseURL takes it
 	}
+
+	query := url.Values{}
 	if t.DB != 0 {
-		u.RawQuery = "db=" + strconv.Itoa(t.DB)
+		query.Set("db", strconv.Itoa(t.DB))
 	}
+	if t.TLS != nil && t.TLS.InsecureSkipVerify {
+		query.Set("skip_verify", "true")
+	}
+	u.RawQuery = query.Encode()
 	return u.String()
 }
 

@@ -46,12 +46,12 @@ func TestParseURL(t *testing.T) {
 		{url: "redis://pass@host", network: "tcp", addr: "host:6379", user: "pass",
 			shown: "redis://xxxxx@host:6379"},
 		{url: "rediss://host?skip_verify=true", network: "tcp", addr: "host:6379", tls: true,
-			shown: "rediss://host:6379"},
+			shown: "rediss://host:6379?skip_verify=true"},
 		{url: "unix:///run/redis.sock", network: "unix", addr: "/run/redis.sock",
 			shown: "unix:///run/redis.sock"},
 		{url: "unix://bob:pass@/run/r%40.sock?db=4", network: "unix", addr: "/run/r@.sock",
 			user: "bob", password: "pass",
-			db: 4, shown: "unix://bob:xxxxx@/run/r@.sock?db=4"},
+			db: 4, shown: "unix://bob:xxxxx@/run/r%40.sock?db=4"},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
 			got := testkit.Must(redisconn.ParseURL(tc.url))(t)
@@ -67,6 +67,13 @@ func TestParseURL(t *testing.T) {
 
 			if got.String() != tc.shown {
 				t.Errorf("shown as %q, want %q", got.String(), tc.shown)
+			}
+
+			again := parse(t, got.WithoutPassword())
+			sameTLS := (again.TLS == nil) == (got.TLS == nil) &&
+				(got.TLS == nil || again.TLS.InsecureSkipVerify == got.TLS.InsecureSkipVerify)
+			if again.Addr != got.Addr || again.DB != got.DB || !sameTLS {
+				t.Errorf("%q typed again is another server: %v", got.WithoutPassword(), again)
 			}
 		})
 	}
