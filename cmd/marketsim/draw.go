@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/compare"
 	"github.com/marketsim/marketsim/internal/findings"
 	"github.com/marketsim/marketsim/internal/runs"
@@ -101,22 +102,23 @@ func drawRows(w io.Writer, format string, all []namedResult) error {
 // drawIntervals writes the intervals of all rows, a line each. Those of one run do not name
 // it: they are as program.row prints them while it is measured.
 func drawIntervals(w io.Writer, all []view.NamedRun) error {
+	hasIntervals := func(row result.Row) bool { return len(row.Course) > 0 }
+	for _, one := range all { // before the first line is written
+		if !slices.ContainsFunc(one.Run.Rows, hasIntervals) {
+			return usagef("%s holds no intervals, as those of sweeps are not stored: "+
+				"'marketsim sweep --format jsonl' prints them", one.Name)
+		}
+	}
+
 	for _, one := range all {
 		name := ""
 		if len(all) > 1 {
 			name = one.Name
 		}
-
-		some := false
 		for _, row := range one.Run.Rows {
-			some = some || len(row.Course) > 0
 			if err := view.Intervals(w, name, row, 0); err != nil {
 				return err
 			}
-		}
-		if !some {
-			return usagef("%s holds no intervals, as those of sweeps are not stored: "+
-				"'marketsim sweep --format jsonl' prints them", one.Name)
 		}
 	}
 	return nil

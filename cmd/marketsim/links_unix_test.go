@@ -109,6 +109,18 @@ func TestLinkOfOnesOwn(t *testing.T) {
 	}
 }
 
+// TestReportOfALink: a link to a folder of results is read like the folder.
+func TestReportOfALink(t *testing.T) {
+	t.Parallel()
+	stored, link := storedRun(t), filepath.Join(t.TempDir(), "latest")
+	testkit.Succeeds(t, os.Symlink(stored, link))
+	through := marketsim(t, "report", link, "--format", "csv").exits(t, exitFine)
+	straight := marketsim(t, "report", stored, "--format", "csv").exits(t, exitFine)
+	if strings.ReplaceAll(through.stdout, link, stored) != straight.stdout {
+		t.Errorf("through the link it prints\n%s\nand not\n%s", through.stdout, straight.stdout)
+	}
+}
+
 func TestNoPlaceForAHistory(t *testing.T) {
 	t.Parallel()
 	pipe, link := filepath.Join(t.TempDir(), "pipe"), filepath.Join(openToAll(t), "link")

@@ -162,8 +162,11 @@ func TestIntervalsOfARun(t *testing.T) {
 	if n := strings.Count(o.stdout, `"strategy":"lua","mix":"0x5","hot":`); n != 24 {
 		t.Errorf("a sweep of 12 rows prints %d intervals:\n%s", n, o.stdout)
 	}
-	marketsim(t, "report", swept, "--format", "jsonl").exits(t, exitUsage).
+	refused := marketsim(t, "report", dir, swept, "--format", "jsonl").exits(t, exitUsage).
 		says(t, "holds no intervals", "sweep --format jsonl")
+	if refused.stdout != "" {
+		t.Errorf("it has printed some before it refused the rest:\n%s", refused.stdout)
+	}
 }
 
 // TestNobodyReadsIntervals: a reader that is gone ends the run, and not only its output.
