@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
@@ -63,6 +64,10 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		a.buyUntil(s.item(offered-1), step.Acquired)
 	})
 	a.finish()
+	if most := accounts - 3; len(names) > most { // the seller, a and b have an account each
+		notPlayable(fmt.Sprintf("the lock takes %d commands, and the market has accounts for %d more clients",
+			len(names), most))
+	}
 
 	kept, why := verify.AtOnce, safe
 	// It ends at NeverIn: b's order may then still be under way, and b cannot be told another.

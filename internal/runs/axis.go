@@ -69,8 +69,9 @@ func (a Axis) check() error {
 	if !slices.Contains(AxisNames(), a.Name) {
 		return fmt.Errorf("unknown axis %q", string(a.Name))
 	}
-	if len(a.Values) == 0 || !slices.IsSorted(a.Values) {
-		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order", a.Name, a.Values)
+	ascend := slices.IsSorted(a.Values) && len(slices.Compact(slices.Clone(a.Values))) == len(a.Values)
+	if len(a.Values) == 0 || !ascend {
+		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order, each once", a.Name, a.Values)
 	}
 	return nil
 }

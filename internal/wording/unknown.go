@@ -43,7 +43,7 @@ func Nearest(name string, known []string) string {
 		if len(name) > 4*len(k)+4 { // what is left out alone costs more than the fewest
 			continue
 		}
-		if edits := levenshtein.Distance(name, k, costs); edits < fewest {
+		if edits := levenshtein.Distance(name, strings.ToLower(k), costs); edits < fewest {
 			nearest, fewest = k, edits
 		}
 	}

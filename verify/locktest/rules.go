@@ -82,7 +82,8 @@ func (e *exploring) waited(a *attempt, name string, gotIn bool) {
 	a.calls = false
 
 	// If two are taking it, and have changed something, that is another harm than a long wait.
-	for other, attempt := range e.taking {
+	for _, other := range slices.Sorted(maps.Keys(e.taking)) {
+		attempt := e.taking[other]
 		if attempt.calls && !attempt.Seen().Changed.IsZero() {
 			e.waitForEachOther(a, attempt, name+" and "+other)
 			return
@@ -153,7 +154,8 @@ func (e *exploring) enter(name string, s *stay) {
 		return
 	}
 
-	for other, there := range e.inside {
+	for _, other := range slices.Sorted(maps.Keys(e.inside)) {
+		there := e.inside[other]
 		if there.Died() || there.Shared && s.Shared {
 			continue
 		}
