@@ -254,8 +254,8 @@ func TestAuditOfAnUnreadableMarketIsAnError(t *testing.T) {
 	}
 }
 
-// breaksAfterFirst is a connection that breaks when the first reply of a pipeline has come, to which
-// the server has answered that nothing is there.
+// breaksAfterFirst is a connection that breaks after the first reply of a pipeline, which says that
+// nothing is there.
 type breaksAfterFirst struct{ redis.Hook }
 
 func (breaksAfterFirst) DialHook(next redis.DialHook) redis.DialHook { return next }

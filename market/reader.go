@@ -66,17 +66,20 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) error {
 	for first := 1; first <= r.accounts; first += chunk {
 		var replies []*redis.StringCmd
-		// Its error is the first of the replies' errors. All are looked at: after an account that is
-		// gone the connection may have broken, and what was not read then is no damage.
-		_, _ = r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= r.accounts; id++ {
 				replies = append(replies, p.HGet(ctx, r.keys.User(UserID(id)), "funds"))
 			}
 			return nil
 		})
+		if isUnread(err) { // replies need not have it where no connection could be opened
+			return err
+		}
 
+		// redis.Nil may be of the first reply alone: after an account that is gone the connection
+		// may have broken, and what was not read then is no damage.
 		for i, reply := range replies {
-			if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			if err := reply.Err(); isUnread(err) {
 				return err
 			}
 			funds, err := reply.Int64()
@@ -85,6 +88,9 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 	}
 	return nil
 }
+
+// isUnread reports whether an error says that the server was not asked, or has not answered.
+func isUnread(err error) bool { return err != nil && !errors.Is(err, redis.Nil) }
 
 // Snapshot is the whole state of a small market, for comparing two of them.
 type Snapshot struct {

@@ -134,14 +134,16 @@ func (s *schedule) cancelsWaiting() (options []search.Choice) {
 	return options
 }
 
-// cancel tells a client to end its call, and waits for what it does then. The request that
-// waits is lost afterwards, or waits again before what the client has sent meanwhile.
+// cancel tells a client to end its call, and waits for what it does then. A poll passes first.
+// Any other request that waits is lost afterwards, or waits again before what the client has
+// sent meanwhile.
 func (s *schedule) cancel(c *client, loses bool) {
-	waits := s.polls(c) || len(c.waiting) == 0 // as it is before its poll passes
-	if s.polls(c) {
+	polls := s.polls(c) // asked once: a lease may end meanwhile
+	waits := polls || len(c.waiting) == 0
+	if polls {
 		s.letPollPass(c)
 	}
-	s.idle.changed()
+	s.idle.changed() // not before, or it would not poll
 	held := c.waiting
 	c.waiting = nil // or settle would not wait for the client
 

@@ -47,10 +47,10 @@ func (s *schedule) mayLeave(c *client) bool {
 	return true
 }
 
-// works reports whether a client that holds the lock works for one and a half leases. In the
-// program of that name it is the client that takes the lock first, and only that once. Where a
-// clock is wrong and the lock renews itself, it is the client whose clock that is: so it renews
-// by it, and that takes no preemption.
+// works reports whether a client that holds the lock works for one and a half leases. In
+// lock-works it is the client that takes the lock first, and only that once. Where a clock is
+// wrong and the lock renews itself, it is the client with that clock: it then renews by it,
+// without a preemption.
 func (s *schedule) works(c *client) bool {
 	if setsClock(s.program) {
 		return c.number == 1 && len(s.renewing.requests) > 0
@@ -177,8 +177,10 @@ func (s *schedule) do(choice search.Choice) {
 	if choice.What != search.Arrive && choice.What != search.Later {
 		s.running = choice.N
 	}
-	if choice.IsFault() && !isCancel(choice.What) || choice.What == search.Wake || choice.What == search.Arrive {
-		s.idle.changed() // cancel says so itself: until then it asks whether its client polls
+	switch {
+	case isCancel(choice.What): // cancel does so itself, once it knows whether its client polls
+	case choice.IsFault(), choice.What == search.Wake, choice.What == search.Arrive:
+		s.idle.changed()
 	}
 	if choice.IsFault() {
 		s.referee.strikes()
@@ -413,8 +415,8 @@ func (s *schedule) passTime() bool {
 }
 
 // duePoll is the client whose poll is let through next; nil: no poll is due. If two are due, the
-// client whose request before is older comes first: else one that asks without a pause would
-// keep the other's polls from the server for ever.
+// client that has waited longer comes first: else one that asks without a pause would keep the
+// other's polls from the server for ever.
 func (s *schedule) duePoll() (first *client) {
 	for _, c := range s.clients {
 		if !s.canGoOn(c) || !s.polls(c) || !s.pollIsDue(c) {

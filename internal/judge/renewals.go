@@ -260,10 +260,10 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 }
 
 // mayRenew reports whether the next renewal of a client is a choice: once, while it is inside.
-// Of clients that work that is the one that does: the others are as in the plain program.
+// Where a client works it is that one alone: the other is as in the plain program.
 func (s *schedule) mayRenew(c *client) bool {
 	inside := c.runs() && s.claim(c).phase == holding
-	differs := s.program != works || s.works(c)
+	differs := s.program != works && !setsClock(s.program) || s.works(c)
 	return len(s.renewing.requests) > 0 && inside && !c.renewalChosen && differs
 }
 
