@@ -272,7 +272,7 @@ func (breaksAfterFirst) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// What was not read is no damage, also where an account before it is gone.
+// Accounts that were not read are not damaged, even if one before them is gone.
 func TestAuditOfAccountsThatWereNotRead(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.conn.AddHook(breaksAfterFirst{})

@@ -112,7 +112,8 @@ func TestLinkOfOnesOwn(t *testing.T) {
 // TestReportOfALink: a link to a folder of results is read like the folder.
 func TestReportOfALink(t *testing.T) {
 	t.Parallel()
-	stored, link := storedRun(t), filepath.Join(t.TempDir(), "latest")
+	stored := storedRun(t)
+	link := filepath.Join(t.TempDir(), "latest")
 	testkit.Succeeds(t, os.Symlink(stored, link))
 	through := marketsim(t, "report", link, "--format", "csv").exits(t, exitFine)
 	straight := marketsim(t, "report", stored, "--format", "csv").exits(t, exitFine)

@@ -239,7 +239,8 @@ func resultFiles(path string) (files []string, err error) {
 
 	names := []string{runFile, faultsFile, exploredFile}
 	// With the separator a link to a folder is followed, as Stat above has done.
-	err = filepath.WalkDir(path+string(filepath.Separator), func(file string, entry fs.DirEntry, err error) error {
+	folder := path + string(filepath.Separator)
+	err = filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains(names, entry.Name()) {
 			files = append(files, file)
 		}

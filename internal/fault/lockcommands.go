@@ -65,8 +65,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	})
 	a.finish()
 	if most := accounts - 3; len(names) > most { // the seller, a and b have an account each
-		notPlayable(fmt.Sprintf("the lock takes %d commands, and the market has accounts for %d more clients",
-			len(names), most))
+		fail(fmt.Errorf("the lock took %d commands, and there are accounts for %d more clients: %w",
+			len(names), most, errLate)) // a late reply may have been asked for again
 	}
 
 	kept, why := verify.AtOnce, safe

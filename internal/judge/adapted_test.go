@@ -168,7 +168,8 @@ func (l *adapted) release(ctx context.Context) (int64, error) {
 	case "stays":
 		l.rdb.Persist(ctx, l.name)
 		return 1, nil
-	case "compare", "looks again", "clock getset", "clock time", "clock token", "polls seldom", "says one",
+	case "compare", "looks again",
+		"clock getset", "clock time", "clock token", "polls seldom", "says one",
 		"tells", "stuck", "fails", "lost at first", "lost":
 		compareAndDelete := redis.NewScript(
 			`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)

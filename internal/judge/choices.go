@@ -48,9 +48,9 @@ func (s *schedule) mayLeave(c *client) bool {
 }
 
 // works reports whether a client that holds the lock works for one and a half leases. In
-// lock-works it is the client that takes the lock first, and only that once. Where a clock is
-// wrong and the lock renews itself, it is the client with that clock: it then renews by it,
-// without a preemption.
+// lock-works it is the client that takes the lock first, and only that once. In the programs of
+// clocks it is the client whose clock is wrong, if the lock renews itself: it then renews by that
+// clock, without a preemption.
 func (s *schedule) works(c *client) bool {
 	if setsClock(s.program) {
 		return c.number == 1 && len(s.renewing.requests) > 0

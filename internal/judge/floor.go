@@ -21,7 +21,7 @@ type shortfall struct {
 
 // belowFloor says what a search has left out of what a promise takes at least to be called
 // kept: every schedule with one preemption and no fault, and every one with one fault of
-// any kind that the program can hear, and no preemption. Clients that work are not
+// any kind that the program can hear, and no preemption. In lock-works nobody is
 // preempted, and with a clock that is wrong no fault happens.
 func (o Options) belowFloor(s ProgramResult) shortfall {
 	name := o.program().Name

@@ -69,8 +69,9 @@ func Kinds() []explore.Fault {
 // connections of a holder that asks nothing, and which most client libraries hide.
 func AllKinds() []explore.Fault { return append(Kinds(), explore.Cancel, explore.IdleBreak) }
 
-// The programs of a lock: holders leave at once, the first holder works for one lease and
-// a half, and the clock of the second client is ahead or behind by clockStep.
+// The programs of a lock. Holders leave at once; in lock-works the first holder works for one
+// lease and a half. In the others the clock of the second client is ahead or behind by
+// clockStep, and that client works as long if the lock renews itself.
 const (
 	locks       = "lock"
 	works       = "lock-works"

@@ -260,7 +260,7 @@ func (s *schedule) holdRenewal(c *client, h *wire.Held) {
 }
 
 // mayRenew reports whether the next renewal of a client is a choice: once, while it is inside.
-// Where a client works it is that one alone: the other is as in the plain program.
+// If one of them works it is that one alone: the other is as in the plain program.
 func (s *schedule) mayRenew(c *client) bool {
 	inside := c.runs() && s.claim(c).phase == holding
 	differs := s.program != works && !setsClock(s.program) || s.works(c)

@@ -154,8 +154,8 @@ func (o Options) startWorlds(
 	}), err
 }
 
-// With clocks that are set there are few schedules, and these are short: more worlds would take
-// longer to start than they save.
+// With clocks that are set there are few schedules: more worlds would take longer to start than
+// they save.
 const mostWithClock = 4
 
 // pairs is how many worlds there are.

@@ -69,9 +69,10 @@ func (a Axis) check() error {
 	if !slices.Contains(AxisNames(), a.Name) {
 		return fmt.Errorf("unknown axis %q", string(a.Name))
 	}
-	ascend := slices.IsSorted(a.Values) && len(slices.Compact(slices.Clone(a.Values))) == len(a.Values)
-	if len(a.Values) == 0 || !ascend {
-		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order, each once", a.Name, a.Values)
+	once := slices.Compact(slices.Clone(a.Values))
+	if len(once) == 0 || len(once) != len(a.Values) || !slices.IsSorted(once) {
+		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order, each once",
+			a.Name, a.Values)
 	}
 	return nil
 }

@@ -68,6 +68,7 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`}`, `,"server":"valkey"}`):                         `row 1: the server "valkey" is none of the run's`,
 		configured(`{"trials":2000000000}`):                    "at most 100000 rounds",
 		configured(`{"axes":[{"name":"rtt","values":[2,1]}]}`): "ascending",
+		configured(`{"axes":[{"name":"rtt","values":[1,1]}]}`): "each once",
 	} {
 		_, err := runs.Read(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") ||

@@ -2,8 +2,9 @@
 //
 //	go build -o /tmp/library-program . && marketsim judge -- /tmp/library-program rueidislock
 //
-// It is a module of its own, so that nobody who uses marketsim links these libraries. Each library is opened as its
-// documentation tells; where something else is set, the name of the lock says so. Dapr's lock has a program of its own, in dapr.
+// It is a module of its own, so that nobody who uses marketsim links these libraries. Each library
+// is opened as its documentation tells; where something else is set, the name of the lock says so.
+// Dapr's lock has a program of its own, in dapr.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// Package adapter lets marketsim judge call locks of Go's libraries: a program that opens one gives it to [Serve].
+// Package adapter lets marketsim judge call locks of Go's libraries: a program that opens one gives
+// it to [Serve].
 //
-// It imports nothing but Go's own packages, and is a module of its own, so that libraries which need different versions of
-// a client can stand in different programs.
+// It imports nothing but Go's own packages, and is a module of its own, so that libraries which need
+// different versions of a client can stand in different programs.
 package adapter
 
 import (
@@ -17,11 +18,12 @@ import (
 
 // A Lock is one that a process takes again and again.
 type Lock interface {
-	// Acquire waits for the lock, for WaitLeases at most. It returns ErrTimeout if another still holds it.
+	// Acquire waits for the lock, for WaitLeases at most. It returns ErrTimeout if another still
+	// holds it.
 	Acquire(ctx context.Context, name string) error
 
-	// Release frees the lock that was acquired last, and says how that ended: released, lost, or done where the
-	// library does not tell.
+	// Release frees the lock that was acquired last, and says how that ended: released, lost, or
+	// done where the library does not tell.
 	Release(ctx context.Context) (said string, err error)
 }
 
@@ -38,8 +40,8 @@ type Settings struct {
 	Lease, Retry time.Duration
 }
 
-// Environment returns the settings that marketsim has put into the environment of this process, which ends if they are
-// not there.
+// Environment returns the settings that marketsim has put into the environment of this process,
+// which ends if they are not there.
 func Environment() Settings {
 	return Settings{
 		Address: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT"),
@@ -57,8 +59,8 @@ func milliseconds(variable string) time.Duration {
 	return d
 }
 
-// Poll tries to take a lock until it is taken, for libraries that only try. A try says whether
-// it took the lock; its error ends the waiting.
+// Poll tries to take a lock until it is taken, for WaitLeases at most, for libraries that only
+// try. A try says whether it took the lock; its error ends the waiting.
 func (s Settings) Poll(ctx context.Context, try func() (bool, error)) error {
 	gaveUp := time.After(WaitLeases * s.Lease)
 	for {
@@ -131,7 +133,8 @@ func answer(c call, l Lock) (said string) {
 		err = fmt.Errorf("this is not understood: %q", c.line)
 	}
 
-	// A call that has ended well in spite of its cancellation says so: then the lock is held, or free.
+	// A call that has ended well in spite of its cancellation says so: then the lock is held, or
+	// free.
 	switch {
 	case err != nil && c.Err() != nil:
 		return "cancelled"

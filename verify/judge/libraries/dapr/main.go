@@ -1,4 +1,5 @@
-// This program takes the distributed lock of Dapr's component lock.redis, for marketsim judge, without Dapr's runtime:
+// This program takes the lock of Dapr's component lock.redis, for marketsim judge, without Dapr's
+// runtime:
 //
 //	go build -o /tmp/dapr-program . && marketsim judge -- /tmp/dapr-program
 //
@@ -42,7 +43,8 @@ type daprLock struct {
 }
 
 func (l *daprLock) Acquire(ctx context.Context, name string) error {
-	l.name, l.owner = l.Prefix+name, rand.Text()
+	l.name = l.Prefix + name
+	l.owner = rand.Text()
 	return l.Poll(ctx, func() (bool, error) {
 		response, err := l.store.TryLock(ctx, &lock.TryLockRequest{
 			ResourceID:      l.name,
@@ -54,7 +56,10 @@ func (l *daprLock) Acquire(ctx context.Context, name string) error {
 }
 
 func (l *daprLock) Release(ctx context.Context) (said string, err error) {
-	response, err := l.store.Unlock(ctx, &lock.UnlockRequest{ResourceID: l.name, LockOwner: l.owner})
+	response, err := l.store.Unlock(ctx, &lock.UnlockRequest{
+		ResourceID: l.name,
+		LockOwner:  l.owner,
+	})
 	switch {
 	case err != nil:
 		return "", err
