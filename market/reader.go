@@ -89,7 +89,7 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 	return nil
 }
 
-// isUnread reports whether an error says that the server was not asked, or has not answered.
+// isUnread reports whether an error leaves open what is there: redis.Nil says that nothing is.
 func isUnread(err error) bool { return err != nil && !errors.Is(err, redis.Nil) }
 
 // Snapshot is the whole state of a small market, for comparing two of them.

@@ -73,33 +73,37 @@ func losesOneReply(t *testing.T, server string) (address string, lost *atomic.Bo
 	return listener.Addr().String(), lost
 }
 
-// forward passes what a client sends and is sent. A read has a whole request here: they are short,
-// and each is answered before the next is sent.
+// forward passes what a client sends and is sent, until the reply comes that is to be lost.
 func forward(client net.Conn, server string, lost *atomic.Bool) {
 	defer client.Close()
 	conn, err := net.Dial("tcp", server)
 	if err != nil {
 		return
 	}
-	defer conn.Close()
 
+	var loses atomic.Bool // what the server says from now on
+	go func() {
+		defer conn.Close()
+		pass(conn, client, func(request []byte) bool {
+			isNX := bytes.Contains(bytes.ToLower(request), []byte("\r\nnx\r\n"))
+			if isNX && lost.CompareAndSwap(false, true) {
+				loses.Store(true) // before the request is passed on
+			}
+			return true
+		})
+	}()
+	pass(client, conn, func([]byte) bool { return !loses.Load() })
+}
+
+// pass passes what one side says to the other, as long as it may.
+func pass(to, from net.Conn, may func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
-		n, err := client.Read(buffer)
-		if err != nil {
+		n, err := from.Read(buffer)
+		if err != nil || !may(buffer[:n]) {
 			return
 		}
-		loses := bytes.Contains(bytes.ToLower(buffer[:n]), []byte("\r\nnx\r\n")) && !lost.Load()
-		if _, err := conn.Write(buffer[:n]); err != nil {
-			return
-		}
-
-		n, err = conn.Read(buffer)
-		if err != nil || loses {
-			lost.Store(lost.Load() || loses)
-			return
-		}
-		if _, err := client.Write(buffer[:n]); err != nil {
+		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}
 	}
